@@ -34,6 +34,16 @@ class Outcome:
         """The last line on standard error: what a refusal says."""
         return self.err.strip().splitlines()[-1]
 
+    @property
+    def words(self) -> str:
+        """Standard output, however its lines are broken."""
+        return " ".join(self.out.split())
+
+    @property
+    def json(self) -> Any:
+        """The document on standard output."""
+        return json.loads(self.out)
+
 
 Run = Callable[..., Outcome]
 

@@ -147,7 +147,7 @@ def test_missing_replies_are_a_document(
     monkeypatch.syspath_prepend(tmp_path)
     asked = f"eval {SMALL} --model python:silent:nothing --shots zero --json --set no_watch=true --out"
     outcome = fwc(asked, tmp_path / "r", code=4)
-    (one,) = json.loads(outcome.out)["runs"]
+    (one,) = outcome.json["runs"]
     assert one["statistics"] is None
     assert one["results"]["unanswered"] == 8
 

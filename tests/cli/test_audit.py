@@ -2,7 +2,6 @@
 code 2.
 """
 
-import json
 import re
 from html import unescape
 from itertools import product
@@ -25,7 +24,7 @@ USUAL = "--answer said --label was --protected race"
 
 def statistics(fwc: Run, line: str, *words: object) -> tuple[dict[str, Any], Records]:
     """What `--json` says of the one attribute: facts, and records."""
-    document = json.loads(fwc(line, *words, "--json", code=0).out)
+    document = fwc(line, *words, "--json", code=0).json
     ((attribute, facts),) = document["statistics"].items()
     return facts, Records.read(document["records"], attribute)
 
@@ -414,7 +413,7 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "2 of 400 rows have no Geschlecht and are of the group 'unknown'.",
         "no labels",
     ):
-        assert said in " ".join(outcome.out.split()), said
+        assert said in outcome.words, said
     lost = "1 of 400 rows have no Gewicht and are left out: weiblich 1."
     assert outcome.out.startswith(lost)
     assert f'<ul class="findings"><li>{lost}' in page.read_text()
@@ -575,7 +574,7 @@ def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
     audited = fwc(f"audit {path} --answer said --protected sex,race", code=0)
     overall = "Outside the limits: by sex, by race, by sex & race. From 3,300 rows."
-    said = " ".join(audited.out.split())
+    said = audited.words
     assert said.startswith(overall)
     call = f"audit {path} --answer said --protected sex,race --report"
     for page, heading in (("a.html", "by sex</h2>"), ("a.md", "## said, by sex")):
@@ -609,7 +608,7 @@ def test_what_is_said_holds_whatever_the_options_together(
     path.write_text("\n".join(["arm,row,sex,small,said,was", *lines]) + "\n")
     words = f"audit {path} --answer said --label was --arm arm --row row"
     words += " --protected sex,small --against b"
-    out = " ".join(fwc(words, code=0).out.split())
+    out = fwc(words, code=0).words
     assert "fairer than b" in out
     assert "fairer than a" not in out
     assert "answers are missing, and each may be a yes or a no: " in out
@@ -619,7 +618,7 @@ def test_what_is_said_holds_whatever_the_options_together(
         in out
     )
     assert "Not judged, with fewer than 30 rows: F & X, M & X." in out
-    document = json.loads(fwc(words, "--json", code=0).out)
+    document = fwc(words, "--json", code=0).json
     facts = document["statistics"]["sex & small"]
     found = Records.read(document["records"], "sex & small")
     judged = [group["group"] for group in facts["groups"] if group["judged"]]
@@ -651,7 +650,7 @@ def test_python_json_and_csv_have_each_number_of_an_audit_once(
     frame.to_csv(path, index=False)
     words = f"audit {path} --answer said --label was --protected sex,race --json"
     report = tmp_path / "report.csv"
-    document = json.loads(fwc(words, "--report", report, code=0).out)
+    document = fwc(words, "--report", report, code=0).json
     default = {(gate["run"], gate["condition"]) for gate in document["gates"]}
     limit = "dp_gap[answers] > 0.05"
     assert default == {(f"by {by}", limit) for by in ("sex", "race", "sex & race")}

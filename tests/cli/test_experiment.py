@@ -1,6 +1,5 @@
 """Experiment files: what the flags say, in TOML; every run's folder has the one that repeats it."""
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def test_what_a_real_model_answered_comes_without_data(
         code=0,
     )
     same(tmp_path / "first", tmp_path / "second", "answers.csv", "results.json")
-    verified = json.loads(fwc("verify --json", tmp_path / "first", code=0).out)
+    verified = fwc("verify --json", tmp_path / "first", code=0).json
     unconfirmed = {one["file"] for one in verified["folders"][0]["findings"]}
     assert unconfirmed == {"experiment.toml", "given/balanced.json", "given/fwc.json"}
 

@@ -201,9 +201,7 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         (many[:1], "3 checks, each at 95 %: .* in at most 15 % of such runs"),
         (many, "21 checks, each at 95 %: .* at most 1.1 checks are outside on average"),
     ):
-        shown = " ".join(
-            fwc(words, "sex,race", *gates, "--undecided", "pass").out.split()
-        )
+        shown = fwc(words, "sex,race", *gates, "--undecided", "pass").words
         assert re.search(told, shown)
         assert ("each at 95 %" in shown) == bool(told)
     arm = fwc(words, "sex,race", "--fail-if", "dp_gap[a] > 0.3").line

@@ -46,10 +46,7 @@ def test_nothing_that_a_service_sends_steers_the_terminal(
         ),
     ]
     assert not any(steering(each.out + each.err) for each in told)
-    assert (
-        f"model {ESCAPES}"
-        in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
-    )
+    assert f"model {ESCAPES}" in told[-1].json["runs"][0]["about"]["returned_models"]
 
 
 @pytest.mark.slow

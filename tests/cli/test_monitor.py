@@ -3,7 +3,6 @@ hides.
 """
 
 import hashlib
-import json
 import re
 import shlex
 import signal
@@ -11,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,17 @@ def kept(folder: Path) -> int:
     return int(decisions)
 
 
+@pytest.fixture
+def unchanged(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Begin with what is kept; afterwards the state is what it was."""
+    path = tmp_path / "state.db"
+    before: list[bytes] = []
+    yield lambda: before.append(path.read_bytes())
+    assert path.read_bytes() == before[-1]
+
+
 def outcome(result: Any) -> str:
-    (gate,) = json.loads(result.out)["gates"]
+    (gate,) = result.json["gates"]
     return str(gate["outcome"])
 
 
@@ -85,53 +94,43 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
         frame = pd.concat([frame, day(number, 3000, 0.35 if number == 4 else 0.04)])
         result = watch(frame.sample(frac=1, random_state=0), "--json", "--report", page)
         outcomes.append((outcome(result), result.code))
-    assert outcomes[2:] == [
-        ("within", 0),
-        ("outside", 5),
-        ("outside", 5),
-        ("outside", 5),
-    ]
-    document = json.loads(result.out)
+    assert outcomes[2:] == [("within", 0), *[("outside", 5)] * 3]
+    document = result.json
     assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
     gaps = [entry["dp_gap > 0.1"]["value"] > 0.2 for entry in document["history"]]
     assert gaps == [False, False, False, True, False, False]
-    reason = document["gates"][0]["reason"]
-    assert re.match("in 2026-11-04, yes for .* a gap of 3[0-9]", reason)
-    assert re.search("; in .* since .*, averaged over periods, .*a gap of 9", reason)
-    assert document["gates"][0]["low"] > 0.1
+    (gate,) = document["gates"]
+    assert re.match("in 2026-11-04, yes for .* a gap of 3[0-9]", gate["reason"])
+    mean = "; in .* since .*, averaged over periods, .*a gap of 9"
+    assert re.search(mean, gate["reason"])
+    assert gate["low"] > 0.1
     text = page.read_text()
-    words = ("outside", "cannot say")
-    assert [text.count(f'"number">{word}</span>') for word in words] == [1, 5]
+    for word, times in (("outside", 1), ("cannot say", 5)):
+        assert text.count(f'"number">{word}</span>') == times
     shown, _, made = text.partition("Record of this call")
     assert "dp_gap" not in shown
     digest = hashlib.sha256((tmp_path / "decisions.csv").read_bytes()).hexdigest()
     assert digest in made
     assert "fwc-llm monitor " in made
-    assert "several decisions of one person make these intervals too narrow" in text
-    again = watch(
-        day(5, 3000, 0.04), "--json"
-    )  # nothing new, and only a part of the file
-    assert json.loads(again.out) == document
-    repaired = watch(
-        day(6, 3000, 0.04).assign(person=1),
-        "--since",
-        "2026-11-05",
-        "--report",
-        page,
-        code=0,
-    )
-    assert "Call 8 started anew with 2026-11-05" in repaired.out
+    narrow = "several decisions of one person make these intervals too narrow"
+    assert narrow in text
+    # nothing new, and only a part of the file
+    assert watch(day(5, 3000, 0.04), "--json").json == document
+    assert b"4-17" not in (tmp_path / "state.db").read_bytes(), "keys are hashed"
+    people = day(6, 3000, 0.04).assign(person=1)
+    anew = ("--since", "2026-11-05", "--report", page)
+    repaired = watch(people, *anew, code=0)
+    for said in (repaired.out, page.read_text()):
+        assert "Call 8 started anew with 2026-11-05" in said
     assert "is not used: several decisions of one person make" in repaired.err
-    assert "Call 8 started anew with 2026-11-05" in page.read_text()
-    later = json.loads(watch(day(7, 3000, 0.04), "--json", code=0).out)
+    later = watch(day(7, 3000, 0.04), "--json", code=0).json
     assert later["since"] == [{"period": "2026-11-05", "call": 8}]
-    assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [
-        True
-    ] * 3
+    judged = ["dp_gap > 0.1" in entry for entry in later["history"]]
+    assert judged == [False] * 4 + [True] * 3
 
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
-    few = " ".join(watch(day(1, 20), code=0).out.split())
+    few = watch(day(1, 20), code=0).words
     assert (
         "in 20 decisions since 2026-11-01, gap unknown (under 30 decisions of two groups in the "
         "same periods); wait for more decisions" in few
@@ -165,29 +164,26 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
 ) -> None:
     """Nor does a mix of groups that changes between days of equal treatment make a gap."""
     rng = np.random.default_rng(5)
-    frames = []
+    days = []
     for number, (share, rate) in enumerate([(0.9, 0.2), (0.5, 0.5), (0.1, 0.8)], 1):
-        frame = day(number, 3000)
-        frame["sex"] = np.where(rng.random(3000) < share, "f", "m")
-        frame["approved"] = np.where(rng.random(3000) < rate, "yes", "no")
-        frames.append(frame)
-    whole = pd.concat(frames)
-    rates = whole.groupby("sex")["approved"].apply(
-        lambda answers: (answers == "yes").mean()
-    )
+        sex = np.where(rng.random(3000) < share, "f", "m")
+        said = np.where(rng.random(3000) < rate, "yes", "no")
+        days.append(day(number, 3000).assign(sex=sex, approved=said))
+    whole = pd.concat(days)
+    rates = (whole["approved"] == "yes").groupby(whole["sex"]).mean()
     assert rates["m"] - rates["f"] > 0.3
-    orders = {
-        "sorted": whole.sort_values(["sex", "approved"]),
-        "mixed": whole.sample(frac=1, random_state=1),
-    }
     found = []
-    for name, frame in orders.items():
+    for name, frame in (
+        ("sorted", whole.sort_values(["sex", "approved"])),
+        ("mixed", whole.sample(frac=1, random_state=1)),
+    ):
         folder = tmp_path / name
         folder.mkdir()
-        for start in range(0, len(frame), 4500):
-            frame[start : start + 4500].to_csv(folder / "decisions.csv", index=False)
+        for part in (frame[:4500], frame[4500:]):
+            part.to_csv(folder / "decisions.csv", index=False)
             result = fwc(line(folder), "--json")
-        found.append(json.loads(result.out))
+        assert outcome(result) == "within"
+        found.append(result.json)
     assert found[0]["pooled"] == found[1]["pooled"]
     told = re.search(
         ", averaged over periods, yes for (.+) % of . and (.+) % of ., a gap of (.+?) ",
@@ -196,14 +192,6 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
     assert told is not None
     low, high, gap = map(float, told.groups())
     assert high - low == pytest.approx(gap, abs=0.11)
-    assert (
-        found[0]["gates"][0]["outcome"] == found[1]["gates"][0]["outcome"] == "within"
-    )
-
-
-def test_keys_are_stored_as_hashes(watch: Run, tmp_path: Path) -> None:
-    watch(day(1, 200), code=0)
-    assert b"1-17" not in (tmp_path / "state.db").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -237,104 +225,68 @@ def test_keys_are_stored_as_hashes(watch: Run, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_leaves_the_state_as_it_was(
-    watch: Run, tmp_path: Path, change: Any, why: str
+    watch: Run, unchanged: Any, change: Any, why: str
 ) -> None:
     watch(day(1, 200), code=0)
-    before = (tmp_path / "state.db").read_bytes()
+    unchanged()
     assert re.search(why, watch(change(day(1, 200)), code=2).line)
-    assert (tmp_path / "state.db").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("--fail-if 'dp_gap > 0.2'", "with --fail-if 'dp_gap > 0.1': repeat it"),
+        ("--period week --missing drop", "with --missing refuse, --period day: repeat"),
+        ("--negative ''", "begun with no --negative: repeat it"),
+        ("--report {}/none/page.html", "its folder"),
+        ("--report {}/./state.db", "different"),
+        ("--junit {}/./state.db", "different"),
+        ("--report {}/./decisions.csv", "different"),
+    ],
+)
 def test_other_settings_and_places_leave_the_state_as_it_was(
-    watch: Run, tmp_path: Path
+    watch: Run, tmp_path: Path, unchanged: Any, more: str, why: str
 ) -> None:
     """Nor does a page or a JUnit file ever take the place of the state, or of the decisions."""
     watch(day(1, 200), code=0)
-    before = (tmp_path / "state.db").read_bytes()
-    for *more, why in (
-        ("--fail-if", "dp_gap > 0.2", "begun with --fail-if 'dp_gap > 0.1': repeat it"),
-        (
-            "--period",
-            "week",
-            "--missing",
-            "drop",
-            "begun with --missing refuse, --period day: repeat it",
-        ),
-        ("--negative", "", "begun with no --negative: repeat it"),
-        ("--report", tmp_path / "none" / "page.html", "its folder"),
-        ("--report", tmp_path / "." / "state.db", "different"),
-        ("--junit", tmp_path / "." / "state.db", "different"),
-        ("--report", tmp_path / "." / "decisions.csv", "different"),
-    ):
-        assert str(why) in watch(day(2, 200), *more, code=2).line
-        assert (tmp_path / "state.db").read_bytes() == before
-    watch(day(1, 200), "--negative", "", "--state", tmp_path / "t.db", code=0)
-    again = watch(day(2, 200), "--state", tmp_path / "t.db", code=2)
-    assert "begun with --negative ''" in again.line
+    unchanged()
+    words = shlex.split(more.format(tmp_path))
+    assert why in watch(day(2, 200), *words, code=2).line
+    other = ("--state", tmp_path / "t.db")
+    watch(day(1, 200), "--negative", "", *other, code=0)
+    assert "begun with --negative ''" in watch(day(2, 200), *other, code=2).line
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
-    refused = watch(day(1, 200), "--fail-if", "label_gap > 0.1", code=2).line
-    assert "name one of accuracy, dp_gap" in refused
-    for text in (
-        "dp_gap < 0.1",
-        "auc_gap > 0.1",
-        "dp_gap[a] - dp_gap[b] > 0",
-        "dp_gap[f] > 0.1",
-        "coverage > 0.8",
+    for condition, why in (
+        ("label_gap > 0.1", "name one of accuracy, dp_gap"),
+        ("dp_gap < 0.1", "cannot be monitored"),
+        ("auc_gap > 0.1", "cannot be monitored"),
+        ("dp_gap[a] - dp_gap[b] > 0", "cannot be monitored"),
+        ("dp_gap[f] > 0.1", "cannot be monitored"),
+        ("coverage > 0.8", "cannot be monitored"),
+        ("accuracy < 0.5", "--label"),
     ):
-        assert (
-            "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
-        )
-    assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
-    assert (
-        "approved has 1 value:"
-        in watch(day(1, 200).assign(approved="perhaps"), code=2).line
-    )
+        assert why in watch(day(1, 200), "--fail-if", condition, code=2).line
+    perhaps = day(1, 200).assign(approved="perhaps")
+    assert "approved has 1 value:" in watch(perhaps, code=2).line
 
 
 def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     """Calls of one group, of one value and of none; values keep the meaning that they had."""
     frame = day(1, 300).replace({"approved": {"yes": "granted", "no": "refused"}})
-    both = (
-        "--positive",
-        "yes,granted",
-        "--negative",
-        "no,refused",
-        "--period",
-        "call",
-        "--json",
-    )
-    for sex, approved in (
-        ("f", "refused"),
-        ("m", "granted"),
-        ("f", "granted"),
-        ("m", "refused"),
-    ):
-        watch(
-            frame[(frame["sex"] == sex) & (frame["approved"] == approved)][:3],
-            *both,
-            code=0,
-        )
-    for number in range(9):
-        watch(
-            day(2, 9).iloc[number : number + 1].assign(approved="refused"),
-            *both,
-            code=0,
-        )
-    document = json.loads(watch(day(2, 0), *both).out)
-    assert [entry["period"] for entry in document["history"]] == [
-        f"call {n}" for n in range(1, 14)
-    ]
-    assert (
-        sum(np.sum(list(entry["counts"].values())) for entry in document["history"])
-        == 21
-    )
-    other = ("--positive", "refused", "--negative", "granted", "--period", "call")
-    assert (
-        "--positive yes,granted"
-        in watch(day(3, 9).assign(approved="granted"), *other, code=2).line
-    )
+    words = "--positive yes,granted --negative no,refused --period call --json"
+    cells = frame.groupby(["sex", "approved"])
+    refused = day(2, 9).assign(approved="refused")
+    singles = [refused[number : number + 1] for number in range(9)]
+    for part in (*(cell[:3] for _, cell in cells), *singles):
+        watch(part, *shlex.split(words), code=0)
+    history = watch(day(2, 0), *shlex.split(words)).json["history"]
+    assert [entry["period"] for entry in history] == [f"call {n}" for n in range(1, 14)]
+    assert sum(np.sum([*entry["counts"].values()]) for entry in history) == 21
+    other = shlex.split("--positive refused --negative granted --period call")
+    granted = day(3, 9).assign(approved="granted")
+    assert "--positive yes,granted" in watch(granted, *other, code=2).line
 
 
 @pytest.mark.parametrize(
@@ -360,7 +312,7 @@ def test_answers_and_labels_have_a_meaning_each_in_every_file(
         frame = frame[frame["was"] == labels[1]] if number == 3 else frame
         right += int(((frame["approved"] == "granted") == (frame["was"] == yes)).sum())
         more = ("--label", "was", "--fail-if", "accuracy < 0.1", "--json", *options)
-        document = json.loads(watch(frame, *more, code=0).out)
+        document = watch(frame, *more, code=0).json
     cells = np.sum(
         [[*of["counts"].values()] for of in document["history"]], axis=(0, 1)
     )
@@ -371,7 +323,7 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame = day(1, 3000, 0.0)
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["keine Angabe", "yes"]
     counted = watch(frame, "--json", code=0)
-    document = json.loads(counted.out)
+    document = counted.json
     assert document["gates"][0]["outcome"] == "within"
     assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
     assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
@@ -398,7 +350,7 @@ def test_decisions_without_an_answer_may_be_any_as_in_an_audit(
     assert f"{len(rest):,} of 6,000 decisions have no answer that was read" in seen.err
     audit = f"audit {tmp_path / 'decisions.csv'} --answer approved --protected sex"
     audited = fwc(f"{audit} --fail-if 'dp_gap > 0.1' --undecided pass --json")
-    gates = [json.loads(told.out)["gates"][0] for told in (seen, audited)]
+    gates = [told.json["gates"][0] for told in (seen, audited)]
     outcomes = [gate["outcome"] for gate in gates]
     assert outcomes == ["cannot say" if remedy else "within"] * 2
     assert gates[0]["reason"].endswith(remedy)
@@ -409,22 +361,14 @@ def test_groups_in_different_periods_are_told_so_and_those_without_answers_named
 ) -> None:
     frame = day(1)
     frame["when"] = np.where(frame["sex"] == "f", "2026-11-01", "2026-11-02")
-    told = " ".join(watch(frame, code=0).out.split())
+    told = watch(frame, code=0).words
     assert "or judge longer periods in another state." in told
-    whole = (
-        "--state",
-        tmp_path / "whole.db",
-        "--period",
-        "month",
-        "--fail-if",
-        "coverage_gap > 0.02",
-    )
+    whole = ("--state", tmp_path / "whole.db", "--period", "month")
     frame.loc[frame["sex"] == "m", "approved"] = ""
-    told = " ".join(watch(frame, *whole, code=5).out.split())
-    assert told.startswith(
-        "Outside the limits: in 1,000 decisions since 2026-11, "
-        "an answer for 0.0 % of m and 100.0 % of f,"
-    )
+    told = watch(frame, *whole, "--fail-if", "coverage_gap > 0.02", code=5).words
+    answers = "an answer for 0.0 % of m and 100.0 % of f,"
+    place = "in 1,000 decisions since 2026-11,"
+    assert told.startswith(f"Outside the limits: {place} {answers}")
     assert "unknown (under 30 answers of m were read)" in told
 
 
@@ -465,7 +409,7 @@ def test_equalized_odds_beside_one_of_its_gaps_is_explained(watch: Run) -> None:
     gates = ["--fail-if", "tpr_gap > 0.05", "--fail-if", "eo_gap > 0.2"]
     seen = watch(frame, "--label", "was", *gates)
     assert "equalized odds) is the larger of" in seen.err
-    told = " ".join(seen.out.split())
+    told = seen.words
     assert "a gap is shown, but not whether it keeps to the limit: wait" in told
 
 
@@ -478,21 +422,11 @@ def test_times_have_zones_and_come_late(watch: Run) -> None:
     ]
     options = ("--period", "month", "--json")
     watch(day(1, 4).assign(when=zones), *options)
-    late = json.loads(
-        watch(day(2, 2).assign(when=["2026-01-01", "2026-05-01"]), *options).out
-    )
-    sizes = {
-        entry["period"]: np.sum(list(entry["counts"].values()))
+    late = watch(day(2, 2).assign(when=["2026-01-01", "2026-05-01"]), *options).json
+    assert [
+        (entry["period"], np.sum([*entry["counts"].values()]))
         for entry in late["history"]
-    }
-    assert sizes == {
-        "2026-01": 1,
-        "2026-02": 1,
-        "2026-03": 1,
-        "2026-04": 2,
-        "2026-05": 1,
-    }
-    assert list(sizes) == sorted(sizes)
+    ] == [(f"2026-0{month}", 1 + (month == 4)) for month in range(1, 6)]
 
 
 @pytest.mark.parametrize(
@@ -501,7 +435,7 @@ def test_times_have_zones_and_come_late(watch: Run) -> None:
 )
 def test_periods_have_names(watch: Run, every: str, name: str) -> None:
     """A hyphen more is the same name."""
-    document = json.loads(watch(day(1, 50), "--period", every, "--json").out)
+    document = watch(day(1, 50), "--period", every, "--json").json
     assert [entry["period"] for entry in document["history"]] == [name]
     refused = watch(day(1, 50), "--period", every, "--since", "2026-11", code=2).line
     assert (
@@ -520,7 +454,7 @@ def test_wide_input_is_taken(watch: Run) -> None:
     assert len(changed.line) < 500
     third = watch(day(2, 50).assign(sex="d"), "--json")
     assert "groups not seen before" in third.err
-    assert set(json.loads(third.out)["history"][0]["counts"]) == {"f", "m", "d"}
+    assert set(third.json["history"][0]["counts"]) == {"f", "m", "d"}
 
 
 def cut(path: Path) -> None:
@@ -533,6 +467,33 @@ def changed(statements: str) -> Any:
             database.executescript(statements)
 
     return change
+
+
+FIRST = "(SELECT min(key) FROM decisions WHERE cell = 1)"
+OTHER = "(SELECT min(key) FROM decisions WHERE cell = 2)"
+EDITS = [
+    f"DELETE FROM decisions WHERE key = {FIRST}; UPDATE cells SET n = n - 1 WHERE id = 1",
+    "INSERT INTO decisions VALUES (0, 1); UPDATE cells SET n = n + 1 WHERE id = 1",
+    f"UPDATE decisions SET key = key + 1 WHERE key = {FIRST}",
+    f"UPDATE decisions SET cell = 3 - cell WHERE key IN ({FIRST}, {OTHER})",
+    "INSERT INTO cells (period, people, label, answer) VALUES ('2026-11-03', 'f', 0, 1)",
+    "UPDATE cells SET label = 1 WHERE id = 1",
+    "UPDATE cells SET n = n + 1 WHERE id = 1",
+    "DELETE FROM cells WHERE id = 1; DELETE FROM decisions WHERE cell = 1",
+    """UPDATE summary SET json = replace(json, '"since": []',
+        '"since": [{"period": "2026-11-04", "call": 1}]')""",
+    'UPDATE summary SET json = replace(json, \'"salt": "\', \'"salt": "0\')',
+    "UPDATE summary SET json = replace(json, 'gap > 0.1', 'gap > 0.9')",
+    "UPDATE summary SET sha256 = ''",
+    "INSERT INTO summary SELECT * FROM summary",
+    "DELETE FROM summary",
+]
+
+
+EDITED = (
+    "/state.db is not as `fwc-llm monitor` wrote it: .* edited"
+    ".*begin a new file with --state and all decisions$"
+)
 
 
 @pytest.mark.parametrize(
@@ -550,54 +511,16 @@ def changed(statements: str) -> Any:
             ),
             "is not a file of",
         ),
+        *((changed(statements), EDITED) for statements in EDITS),
     ],
 )
-def test_a_state_that_is_damaged_or_foreign_is_refused(
-    watch: Run, tmp_path: Path, damage: Any, why: str
+def test_a_state_that_is_damaged_foreign_or_edited_is_refused(
+    watch: Run, tmp_path: Path, unchanged: Any, damage: Any, why: str
 ) -> None:
     watch(day(4), code=5)
     damage(tmp_path / "state.db")
-    before = (tmp_path / "state.db").read_bytes()
+    unchanged()
     assert re.search(why, watch(day(5), code=2).line)
-    assert (tmp_path / "state.db").read_bytes() == before
-
-
-FIRST = "(SELECT min(key) FROM decisions WHERE cell = 1)"
-OTHER = "(SELECT min(key) FROM decisions WHERE cell = 2)"
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        f"DELETE FROM decisions WHERE key = {FIRST}; UPDATE cells SET n = n - 1 WHERE id = 1",
-        "INSERT INTO decisions VALUES (0, 1); UPDATE cells SET n = n + 1 WHERE id = 1",
-        f"UPDATE decisions SET key = key + 1 WHERE key = {FIRST}",
-        f"UPDATE decisions SET cell = 3 - cell WHERE key IN ({FIRST}, {OTHER})",
-        "INSERT INTO cells (period, people, label, answer) VALUES ('2026-11-03', 'f', 0, 1)",
-        "UPDATE cells SET label = 1 WHERE id = 1",
-        "UPDATE cells SET n = n + 1 WHERE id = 1",
-        "DELETE FROM cells WHERE id = 1; DELETE FROM decisions WHERE cell = 1",
-        """UPDATE summary SET json = replace(json, '"since": []',
-        '"since": [{"period": "2026-11-04", "call": 1}]')""",
-        'UPDATE summary SET json = replace(json, \'"salt": "\', \'"salt": "0\')',
-        "UPDATE summary SET json = replace(json, 'gap > 0.1', 'gap > 0.9')",
-        "UPDATE summary SET sha256 = ''",
-        "INSERT INTO summary SELECT * FROM summary",
-        "DELETE FROM summary",
-    ],
-)
-def test_a_state_with_an_edited_row_or_setting_is_refused(
-    watch: Run, tmp_path: Path, statements: str
-) -> None:
-    watch(day(4), code=5)
-    changed(statements)(tmp_path / "state.db")
-    before = (tmp_path / "state.db").read_bytes()
-    refused = watch(day(5), code=2).line
-    assert re.search(
-        "/state.db is not as `fwc-llm monitor` wrote it: .* edited", refused
-    )
-    assert refused.endswith("begin a new file with --state and all decisions")
-    assert (tmp_path / "state.db").read_bytes() == before
 
 
 def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(
     outcome = fwc(
         f"eval --task {loan_task} --model baseline --shots zero --dry-run", code=0
     )
-    assert "no network): they cost nothing" in " ".join(outcome.out.split())
+    assert "no network): they cost nothing" in outcome.words
     assert "cost unknown" not in outcome.out
     unnamed = fwc(f"eval --task {loan_task} --shots zero --dry-run", code=0)
     assert "the model is baseline" in unnamed.err

@@ -2,7 +2,6 @@
 one line.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
 
 def test_an_arm_alone_is_compared_with_nothing(fwc: Run) -> None:
     line = "power --task census --shots zero --detect 0.1 --json"
-    needed = json.loads(fwc(line).out)["needed"]
+    needed = fwc(line).json["needed"]
     assert {one["question"] for one in needed} == {"gap_of_one"}
     told = fwc("power --task census --shots zero", code=0).out
     assert "a gap below" in told
@@ -40,9 +39,7 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
 def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
     words = "power --task german --protected sex,foreign_worker --n-test 100 --json"
     words += f" --repeats 1 --base-parity none --detect 0.3 --data-dir {data_dir}"
-    large, every = (
-        json.loads(fwc(words, "--min-group", least).out) for least in (30, 1)
-    )
+    large, every = (fwc(words, "--min-group", least).json for least in (30, 1))
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]
     rows = [

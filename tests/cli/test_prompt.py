@@ -15,7 +15,7 @@ from tests.command import Run, read_json
 def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> None:
     asked = "--task census --shots balanced --m 4"
     outcome = fwc(f"prompt {asked} --row 3", code=0)
-    sent = json.loads(fwc(f"prompt {asked} --row 3 --json").out)
+    sent = fwc(f"prompt {asked} --row 3 --json").json
     roles = ["system", *["user", "assistant"] * 4, "user"]
     assert [message["role"] for message in sent] == roles
     for message in sent:
@@ -24,7 +24,7 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> 
     # … and it is what `eval` sends for its first row
     run = tmp_path / "run"
     fwc(f"eval {asked} --model surrogate --out", run, code=0)
-    first = json.loads(fwc(f"prompt {asked} --json").out)
+    first = fwc(f"prompt {asked} --json").json
     assert read_json(run / "prompts" / "balanced.json") == first
     assert first[:-1] == sent[:-1]
 
@@ -32,9 +32,7 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
     outcome = fwc("prompt --task census --api decisions --json", code=0)
-    asked = [
-        (message["role"], message.get("name")) for message in json.loads(outcome.out)
-    ]
+    asked = [(message["role"], message.get("name")) for message in outcome.json]
     assert asked == [("user", None), ("question", None)]
 
 
@@ -49,7 +47,7 @@ def test_a_record_is_shown_without_the_table(
     row.write_text(json.dumps(values))
     shown = ("prompt", "--task", task, "--record")
     outcome = fwc(*shown, row, "--json", code=0)
-    assert json.loads(outcome.out) == build_prompt(load_task(task), values)
+    assert outcome.json == build_prompt(load_task(task), values)
     assert "'hours-per-week'" in outcome.err
     monkeypatch.setattr("sys.stdin", io.StringIO(row.read_text()))
     assert outcome.out == fwc(*shown, "-", "--json", code=0).out

@@ -277,7 +277,7 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     assert audit_of_a_file(path, negative="") == counts
     draft = f"task init {path} --protected group --outcome said --force"
     offered = "if an empty cell means no, "
-    assert f'{offered}negative = [""]' in " ".join(fwc(draft, code=0).out.split())
+    assert f'{offered}negative = [""]' in fwc(draft, code=0).words
     assert "240 of 240 rows kept" in fwc(draft, "--negative", "", code=0).out
     assert of_task(load_task(tmp_path / "t.toml")) == counts
     ticked = f"audit {path} --protected group --answer said --positive {tick}"
@@ -288,7 +288,7 @@ def test_an_empty_cell_means_no_at_every_door_if_the_caller_says_so(
     assert f"{offered}--negative ''" in fwc(ticked, code=2).line
     found = fwc(f"{ticked} --missing drop", code=0).out
     assert f"{offered}--negative ''" in " ".join(found.split())
-    both = " ".join(fwc(f"{ticked} --negative never").out.split())
+    both = fwc(f"{ticked} --negative never").words
     assert f"{N - yes.sum()} answers are missing, and each may be a yes or a no" in both
     for positive in (None, tick):
         with refused(f"{offered}negative=''"):
@@ -360,7 +360,7 @@ def test_labels_that_are_missing_for_one_answer_are_told_at_every_door(
     assert told in " ".join(draft.split())
     asked = f"audit {path} --answer decision --label repaid --protected group"
     assert told in fwc(asked, code=2).line
-    assert told in " ".join(fwc(f"{asked} --missing drop", code=0).out.split())
+    assert told in fwc(f"{asked} --missing drop", code=0).words
     even = frame.assign(repaid=np.where(np.arange(N) % 3 == 0, born, ""))
     for table, words in ((frame, told), (even, "missing for")):
         found = audited(table, answer="decision", label="repaid", missing="drop")

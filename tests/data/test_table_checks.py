@@ -151,4 +151,4 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
     assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest
     audited = fwc(f"audit {tmp_path / 't.csv'} --answer y --protected g", code=0)
-    assert "20 of 420 rows repeat" in " ".join(audited.out.split())
+    assert "20 of 420 rows repeat" in audited.words

@@ -628,7 +628,7 @@ def test_amounts_in_two_currencies_are_no_numbers(fwc: Run, tmp_path: Path) -> N
     whole = task.read_text(encoding="utf-8")
     assert "units differ" not in whole
     units(tmp_path, "5 $")
-    checked = " ".join(fwc("task", "check", task, code=0).out.split())
+    checked = fwc("task", "check", task, code=0).words
     said = "units differ: € (89), $ (1); convert the numbers to one unit"
     assert said in checks(task)
     assert said in checked

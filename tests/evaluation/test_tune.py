@@ -188,11 +188,7 @@ def test_the_front_the_verdict_and_the_test_are_printed(
     assert not (tmp_path / "tuned").exists()
     outcome = fwc(line, code=0)
     asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
-    assert (
-        asked_of
-        <= json.loads(planned.out)["tuning"]["forecast"]["requests"]
-        < 1.5 * asked_of
-    )
+    assert asked_of <= planned.json["tuning"]["forecast"]["requests"] < 1.5 * asked_of
     for words in ("Candidates on the pool rows", "chosen", "DP gap at most 15 points"):
         assert words in outcome.out
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40

@@ -2,7 +2,6 @@
 assumed.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -194,4 +193,4 @@ def test_the_command_line_assumes_what_it_is_told(fwc: Run, tmp_path: Path) -> N
     assert "more rows" not in done.line, "these would not help"
     fwc(*gated, "--unread", "ignore", code=0)
     assumed = fwc(*gated, "--unread", "as-no", "--json", code=0)
-    assert json.loads(assumed.out)["statistics"]["sex"]["unread"] == "as-no"
+    assert assumed.json["statistics"]["sex"]["unread"] == "as-no"

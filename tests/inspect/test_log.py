@@ -59,9 +59,9 @@ def test_the_numbers_are_those_of_our_own_harness(
 
 def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> None:
     done = fwc("report", logs / "plain.eval", "--format", "json", code=0)
-    assert json.loads(done.out)["runs"][0]["folder"] == "plain"
+    assert done.json["runs"][0]["folder"] == "plain"
     done = fwc("compare", ours.folder, logs / "plain.eval", "--json", code=0)
-    records = json.loads(done.out)["comparisons"][0]["records"]
+    records = done.json["comparisons"][0]["records"]
     assert {r["value"] for r in records if r["metric"] == "accuracy_difference"} == {
         0.0
     }
@@ -180,7 +180,7 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(
         f"audit {logs / 'foreign.eval'} --protected sex --answer decision --json",
         code=0,
     )
-    found = json.loads(done.out)["statistics"]["sex"]
+    found = done.json["statistics"]["sex"]
     assert sum(group["n"] for group in found["groups"]) == 8 == found["arms"][0]["n"]
 
 

@@ -1,6 +1,5 @@
 """Functions named by their module."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def test_prints_are_no_output(fwc: Run, tmp_path: Path) -> None:
     asked = f"--task census --shots zero --n-test 8 --json --out {tmp_path / 'run'}"
     outcome = fwc(f"eval --model python:echoing:talks {asked}")
     assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out)  # nothing but the document
+    assert outcome.json  # nothing but the document
 
 
 def test_names_of_ours_stay_ours() -> None:

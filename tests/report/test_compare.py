@@ -1,6 +1,5 @@
 """What changed between two runs, and whether the answers differ."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +151,7 @@ def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(
     make_run: MakeRun, fwc: Run
 ) -> None:
     folder = make_run(repeats=1)
-    assert json.loads(fwc("report", folder, "--format", "json").out)["task"] == "adult"
+    assert fwc("report", folder, "--format", "json").json["task"] == "adult"
     assert fwc("report", folder, "--format", "csv").out.startswith("run,task,model")
     assert not (folder / "report.html").exists()
     assert fwc("report", folder).code == 0

@@ -66,7 +66,7 @@ def test_batch_output_takes_its_people_from_a_population(
     )
     words = f"audit {batch} --protected sex --answer decision --key row"
     outcome = fwc(words, "--population", tmp_path / "all.csv", "--json", code=0)
-    assert json.loads(outcome.out)["statistics"]["sex"]["arms"][0]["n"] == 12
+    assert outcome.json["statistics"]["sex"]["arms"][0]["n"] == 12
     table = open_results(batch, batch.read_bytes())
     assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
     batch.write_text(batch.read_text().replace("choices", "answers"))
@@ -114,7 +114,7 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
     population = write_csv(tmp_path / "people.csv", people)
     words = f"audit {tmp_path / 'batch.jsonl'} {column} --protected sex --key row"
     words += f" --population {population} --fail-if '{metric}_gap > 0.1'"
-    told = " ".join(fwc(words, code=5).out.split())
+    told = fwc(words, code=5).words
     what = f"{metric} for 0.0 % of m and 25.0 % of f, a {metric} gap of 25.0 points ("
     assert f"outside {what}" in told
     assert f"replies for f are {metric}" in told
@@ -191,7 +191,7 @@ def test_the_recipe_of_the_page_reads_promptfoo(
     )[:2]
     exec(recipe)
     outcome = fwc(command.partition(" ")[2], "--json", code=0)
-    found = Records.read(json.loads(outcome.out)["records"], "vars.sex")
+    found = Records.read(outcome.json["records"], "vars.sex")
     accuracy = found.of("accuracy", "answers")
     assert (accuracy.n, accuracy.value) == (
         12,

@@ -1,6 +1,5 @@
 """`fwc-llm shots` and the comparison of strategies."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +58,7 @@ def test_several_strategies_are_compared(fwc: Run, people: Path) -> None:
     done = fwc(asked, code=0)
     assert done.out.index("fwc") < done.out.index("random")
     assert "zero: no examples" in done.err
-    found = json.loads(fwc(f"{asked} --json", code=0).out)["strategies"]
+    found = fwc(f"{asked} --json", code=0).json["strategies"]
     assert [shots["strategy"] for shots in found] == ["fwc", "random"]
     assert found[0]["distance"] < found[1]["distance"]
     assert "saves one strategy" in fwc(f"{asked} -o x.json", code=2).line

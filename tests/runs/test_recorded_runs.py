@@ -1,6 +1,5 @@
 """What an earlier version wrote is read by this one, and gives the numbers that it gave then."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def test_a_recorded_run_is_rescored_verified_and_reported(
     fwc: Run, recorded: Any
 ) -> None:
     before = read_json("run/results.json")
-    verified = json.loads(fwc("verify run --json", code=0).out)["folders"][0]
+    verified = fwc("verify run --json", code=0).json["folders"][0]
     assert verified["differs"] == 0
     fwc("rescore run", code=0)
     after = read_json("run/results.json")
@@ -70,7 +69,7 @@ def test_readers_of_answers_take_the_columns_that_they_know(
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
-    run = json.loads(fwc("report run --format json", code=0).out)["runs"][0]
+    run = fwc("report run --format json", code=0).json["runs"][0]
     found = Records.read(run["records"], "")
     for arm, values in recorded["statistics"].items():
         assert found.of("accuracy", arm).value == pytest.approx(values["accuracy"])
