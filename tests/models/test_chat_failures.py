@@ -14,63 +14,33 @@ from fwc_llm.answers import parse_answer
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Reply
 from fwc_llm.models.openai.retry import retry_after
+from tests.command import corpus
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
 
-@pytest.mark.parametrize(
-    ("response", "words"),
-    [
-        (
-            refusal(401, f"Incorrect API key {KEY}", "invalid_api_key"),
-            "rejects the key .*OPENAI_API_KEY",
-        ),
-        (refusal(403, "Country not supported"), "Country not supported"),
-        (
-            refusal(
-                404,
-                "The model `gpt-4` does not exist",
-                "model_not_found",
-                param="model",
-            ),
-            "does not know the model 'gpt-4'.*may be retired.*docs/deprecations",
-        ),
-        (
-            refusal(429, "You exceeded your current quota", "insufficient_quota"),
-            "quota is used up",
-        ),
-        (
-            refusal(400, "Unrecognized request argument supplied: foo"),
-            "refuses the parameter 'foo'",
-        ),
-        (
-            refusal(
-                400,
-                "Unsupported parameter: 'logprobs'",
-                "unsupported_parameter",
-                param="logprobs",
-            ),
-            "refuses the parameter 'logprobs'.*logprobs=True",
-        ),
-        (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),
-        (
-            HttpReply("", 307, {"location": "http://127.0.0.1:9/v1"}),
-            "a redirect to http://127.*base_url",
-        ),
-    ],
-)
-def test_a_rejected_run_stops_at_once(
-    provider: respx.MockRouter, response: HttpReply, words: str
+@pytest.mark.parametrize("case", corpus("refusals"))
+def test_a_refusal_ends_the_run_or_is_an_answer_or_gives_the_row_up(
+    provider: respx.MockRouter, case: dict[str, Any]
 ) -> None:
-    body = response.encode().partition(b"\r\n\r\n")[2]
-    headers = response.headers
+    content = HttpReply(case["body"]).encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(
-        response.status, headers=headers, content=body
+        case["status"], headers=case.get("headers"), content=content
     )
-    with pytest.raises(ProviderError, match=words) as caught:
-        ask(quick(logprobs=True))
-    assert (caught.value.exit_code, route.call_count) == (3, 1)
-    assert not {"\n", KEY} & {*str(caught.value), *str(caught.value).split()}
+    if case["ends"] == "run":
+        with pytest.raises(ProviderError, match=case["words"]) as caught:
+            ask(quick(logprobs=True))
+        assert (caught.value.exit_code, route.call_count) == (3, 1)
+        assert not {"\n", KEY} & {*str(caught.value), *str(caught.value).split()}
+        return
+    reply = ask(quick())
+    assert route.call_count == case.get("attempts", 1)
+    if case["ends"] == "filtered":
+        assert (reply.text, reply.finish_reason) == ("", "content_filter")
+        assert parse_answer(reply).reason == "filtered"
+    else:
+        assert reply.text is None
+        assert str(reply.error).startswith("the service refuses this row")
 
 
 def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None:
@@ -90,72 +60,6 @@ def test_a_short_outage_does_not_stop_a_run_that_works(
     )
     assert ask(quick(breaker=3), times=2).text == "Yes"
     assert route.call_count == 11
-
-
-@pytest.mark.parametrize(
-    ("response", "times"),
-    [
-        (refusal(400, "This model's maximum context length is 8192 tokens."), 1),
-        (HttpReply("?", 422), 3),
-    ],
-)
-def test_a_hopeless_row_is_given_up(
-    provider: respx.MockRouter, response: HttpReply, times: int
-) -> None:
-    body = response.encode().partition(b"\r\n\r\n")[2]
-    route = provider.post("/chat/completions").respond(response.status, content=body)
-    reply = ask(quick())
-    assert str(reply.error).startswith("the service refuses this row")
-    assert (reply.text, route.call_count) == (None, times)
-
-
-_FILTERED = (
-    "The response was filtered due to the prompt triggering Azure OpenAI's content management "
-    "policy."
-)
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        refusal(400, "no reason", innererror={"code": "ResponsibleAIPolicyViolation"}),
-        refusal(
-            400,
-            f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}",
-            "400",
-        ),
-        refusal(
-            500,
-            f"litellm.ContentPolicyViolationError: AzureException - {_FILTERED}",
-            "500",
-        ),
-        refusal(
-            403,
-            "Your input was refused",
-            metadata={"reasons": ["x"], "flagged_input": "…"},
-        ),
-        HttpReply(
-            {
-                "error": {
-                    "message": "Output blocked by content filtering policy",
-                    "code": 400,
-                }
-            }
-        ),
-    ],
-)
-def test_what_a_filter_refuses_is_a_reply_and_final(
-    provider: respx.MockRouter, response: HttpReply
-) -> None:
-    content = response.encode().partition(b"\r\n\r\n")[2]
-    route = provider.post("/chat/completions").respond(response.status, content=content)
-    reply = ask(quick())
-    assert (reply.text, reply.finish_reason, route.call_count) == (
-        "",
-        "content_filter",
-        1,
-    )
-    assert parse_answer(reply).reason == "filtered"
 
 
 # Where nothing listens, and what often does.

@@ -19,7 +19,7 @@ from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.faults.loopback import (
     HttpReply,
     HttpRequest,
@@ -287,49 +287,10 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
                 assert spent <= journal.cost(price) <= most
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        (
-            {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160},
-            Usage(100, 60),
-        ),
-        (
-            {
-                "prompt_tokens": 100,
-                "completion_tokens": 1,
-                "prompt_tokens_details": {"cached_tokens": 64},
-            },
-            Usage(100, 1, 64),
-        ),
-        (
-            {
-                "prompt_tokens": 100,
-                "completion_tokens": 1,
-                "prompt_tokens_details": {"cached_tokens": 101},
-            },
-            Usage(100, 1),
-        ),
-        (
-            {
-                "prompt_tokens": 100,
-                "completion_tokens": 1,
-                "prompt_tokens_details": {"cache_write_tokens": -1},
-            },
-            None,
-        ),
-        ({"prompt_tokens": 0, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 100, "completion_tokens": "1"}, None),
-        ({"prompt_tokens": 10**9, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 100.5, "completion_tokens": True}, None),
-        ({"prompt_tokens": 100, "completion_tokens": 0}, None),
-        ({"total_tokens": 101}, None),
-    ],
-)
-def test_what_is_not_known_of_a_usage_is_not_zero(
-    usage: dict[str, Any], expected: Usage | None
-) -> None:
-    assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
+@pytest.mark.parametrize("case", corpus("usages"))
+def test_what_is_not_known_of_a_usage_is_not_zero(case: dict[str, Any]) -> None:
+    expected = case["known"] and Usage(*case["known"])
+    assert read_reply(completion("Yes", usage=case["usage"])).usage == expected
 
 
 def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(
