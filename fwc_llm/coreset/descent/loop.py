@@ -32,35 +32,34 @@ def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssi
 
 
 class Steps:
-    """The steps of an iteration in float64, for small tables."""
+    """The steps of an iteration; `single`: in float32, but for `certify`."""
 
-    def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
+    def __init__(
+        self, problem: Problem, threads: Threads | None = None, single: bool = False
+    ) -> None:
         self.problem = problem
         self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
+        self.single = single
         self._threads = threads or Threads(1)
         self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
         self._changes = Changes(problem.table.n)
         self._last_rows = np.full(problem.m, -1)
 
-    def nearest(self, points: Array) -> tuple[Array, Array]:
-        """Return the float64 cost (n, G) and index (G, n) of each cell's nearest point."""
-        return nearest_points(self.problem, points, self._threads)
-
-    def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
-        """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and
-        to points.
-        """
-        cost, label = self.nearest(points)
+    def solve(
+        self, points: Array, single: bool | None = None
+    ) -> tuple[Transport, RowAssignment]:
+        """Solve the inner problem for `points` (m, p); return its plan, to cells and to points."""
+        if single is None:
+            single = self.single
+        cost, label = nearest_points(self.problem, points, self._threads, single)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
-    def solve(self, points: Array) -> tuple[Transport, RowAssignment]:
-        """`certify`, perhaps in less precision."""
-        return self.certify(points)
-
-    def rest(self) -> None:
-        """Free the memory of the rows' state."""
+    def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
+        """`solve` in float64."""
+        vars(self.problem.table).pop("single", None)  # free the memory of a copy
+        return self.solve(points, single=False)
 
     def move_points(self, shares: RowAssignment, points: Array) -> Array:
         """Return (m, p) the points of least cost for the rows that each representative carries."""
