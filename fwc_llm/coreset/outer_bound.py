@@ -87,8 +87,8 @@ def outer_bound(
         if size == 0 or value >= objective:  # nothing is left to gain
             break
         where = where + length * (objective - value) / size * direction
-    size = float(relaxation.mass @ np.abs(top[:n])) + float(np.abs(top[n:]).max())
-    error = _ROUNDING * (n + 2 * problem.table.p + 16) * (problem.m + 2) * size
+    largest = float(relaxation.mass @ np.abs(top[:n])) + float(np.abs(top[n:]).max())
+    error = _ROUNDING * (n + 2 * problem.table.p + 16) * (problem.m + 2) * largest
     del relaxation
     return _Relaxation(problem, prices, np.float64).evaluate(top)[0] - error
 

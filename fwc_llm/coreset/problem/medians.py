@@ -46,7 +46,8 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
     high = np.zeros_like(low)
 
     def changed(bits: Array) -> Array:
-        return bits ^ ((bits >> (8 * size - 1)) & np.iinfo(integer).max)
+        moved: Array = bits ^ ((bits >> (8 * size - 1)) & np.iinfo(integer).max)
+        return moved
 
     def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
