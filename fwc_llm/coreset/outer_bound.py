@@ -94,7 +94,7 @@ def outer_bound(
 
 
 class _Relaxation:
-    """L and its slopes, computed with costs (n, q) of rows to candidates in the precision `kind`."""
+    """L and its slopes; the costs (n, q) of rows to candidates have the precision `kind`."""
 
     def __init__(self, problem: Problem, prices: Array, kind: Any) -> None:
         self.problem = problem
