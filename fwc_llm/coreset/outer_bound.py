@@ -23,7 +23,7 @@ from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-# largest number of pairs of a row and a candidate; their costs are kept as float32, and once as float64
+# largest number of pairs of a row and a candidate, whose costs are kept as float32, at last float64
 _PAIRS = 25_000_000
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # steps, at most

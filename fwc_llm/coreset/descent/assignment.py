@@ -14,7 +14,9 @@ _AT_ONCE = 4096  # rows per call
 
 
 @kernel
-def find_nearest(values, tiles, features, cost, label, block, work):  # type: ignore[no-untyped-def]
+def find_nearest(  # type: ignore[no-untyped-def]
+    values, tiles, features, cost, label, block, work
+):
     """Find the nearest representative of every cell for rows `values` (r, p).
 
     `cost` (r, G) gets the feature cost, `label` (r, G) the index, the first on ties; inf and −1 in
