@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fwc_llm import FwcError
 from fwc_llm.meaning import MeaningRule, read_meaning, usual_meaning, values_of
 from fwc_llm.notices import to_command_line
+from tests.command import corpus
 from tests.refusals import refused
 
 
@@ -99,25 +100,7 @@ READERS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize(
-    ("values", "positive", "others"),
-    [
-        ("Advanced,In review,Declined", "", None),
-        ("approved,in review,declined", "", None),
-        ("approved,a,b,c", "", None),
-        ("bewilligt,größer als 1,gut", "", None),
-        ("1,2,3,4,5,6", "", None),
-        ("1,2,3,4,5,6", "1,2", None),
-        ("1,2,3,4,5,6", "1,2", "drop"),
-        ("1,2,3", "", None),
-        ("1,2,3", "", "drop"),
-        ("low,mid,high", "low", "drop"),
-        ("yes,maybe", "", None),
-        ("high,low", "", None),
-        ("a,b,c,d,e,f,g,h,i,j", "a", None),
-        ("don't know which,yes it's so,maybe", "", None),
-    ],
-)
+@pytest.mark.parametrize(("values", "positive", "others"), corpus("outcomes"))
 def test_each_remedy_works_as_printed(
     kind: Any, values: str, positive: str, others: Any
 ) -> None:
@@ -159,25 +142,12 @@ def test_a_threshold_is_offered_for_numbers_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "rule", "doubted"),
-    [
-        ("yes Y no yess", MeaningRule(("yess",), (), "no"), "'yes', 'Y'"),
-        ("yes Y no yess", MeaningRule(("yes", "yess"), (), "no"), "'Y'"),
-        ("yes Y no yess", MeaningRule(("yes", "yess"), ("no",), "drop"), "'Y'"),
-        ("yes yess", MeaningRule(("yess",)), "'yes'"),
-        ("no nein", MeaningRule((), ("nein",)), "'no'"),
-        ("denied rejected open", MeaningRule(("denied",), (), "no"), "'rejected'"),
-        ("1 true 0 open", MeaningRule(("1",), (), "no"), "'true'"),
-        ("approved denied open", MeaningRule(("denied",), (), "no"), ""),
-        ("hired declined no", MeaningRule(("hired",), ("no",), "drop"), ""),
-        ("0 1 2", MeaningRule(("2",), (), "no"), ""),
-        ("A B T", MeaningRule(("A",), (), "no"), ""),
-        ("yes Y no yess", MeaningRule(("yes", "yess"), ("Y",), "no"), ""),
-    ],
+    ("values", "positive", "negative", "others", "doubted"), corpus("usual_words")
 )
 def test_a_usual_word_is_given_no_other_meaning_without_its_name(
-    values: str, rule: MeaningRule, doubted: str
+    values: str, positive: Any, negative: Any, others: Any, doubted: str
 ) -> None:
+    rule = MeaningRule(tuple(positive), tuple(negative), others)
     counts = dict.fromkeys(values.split(), 5)
     if not doubted:
         assert read_meaning(counts, "said", rule).yes

@@ -23,7 +23,7 @@ from fwc_llm.notices import (
     to_command_line,
 )
 from fwc_llm.runs.settings import Settings
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.people import SMALL_CENSUS, approvals
 from tests.refusals import refused
 
@@ -42,28 +42,7 @@ def people(n: int = 300) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-@pytest.mark.parametrize(
-    ("flags", "arguments"),
-    [
-        ("--n-test 24 is no whole number", "n_test=24 is no whole number"),
-        ("leave out --batch", "leave out batch=True"),
-        ("--max-cost cannot be kept", "max_cost cannot be kept"),
-        ("use --answer-format word", "use answer_format='word'"),
-        ("drawn with --base-parity none", "drawn with base_parity=None"),
-        ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
-        ("--set no_watch=true continues", "no_watch=True continues"),
-        ("--set cluster=who counts", "cluster='who' counts"),
-        ("--set 'cluster=of whom' counts", "cluster='of whom' counts"),
-        ("the same command continues", "the same call continues"),
-        ("pass --shots, or --m", "pass arms, or m"),
-        ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
-        ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),
-        (
-            "the same command with --out 'my run' continues",
-            "the same call with out='my run' continues",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("flags", "arguments"), corpus("options"))
 def test_options_are_named_as_the_caller_writes_them(
     flags: str, arguments: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from fwc_llm.prompts import Prompt, build_prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task, load_task
-from tests.command import read_json
+from tests.command import corpus, read_json
 from tests.refusals import refused
 from tests.wordings import CHATS, template_set
 
@@ -189,49 +189,7 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
     ]
 
 
-@pytest.mark.parametrize(
-    ("query", "says"),
-    [
-        (
-            '\n{% call message("user") %}\n{{ agee }}{% endcall %}',
-            r"query\.j2, line 3: 'agee' is undefined",
-        ),
-        (
-            '\n{% call message("user") %}{{ row["age" }}{% endcall %}',
-            r"query\.j2, line 2: ",
-        ),
-        (
-            '{% call message("user") %}{{ row["agee"] }}{% endcall %}',
-            "no column 'agee'; it has age, workclass",
-        ),
-        (
-            '{% call message("user") %}{{ row["income"] }}{% endcall %}',
-            "'income' is the outcome",
-        ),
-        (
-            '{% call message("user") %}{{ row.raw["income"] }}{% endcall %}',
-            "'income' is the outcome",
-        ),
-        ("\n\n{{ 1 / 0 }}", r"query\.j2, line 3: division by zero"),
-        (
-            '{% call message("user") %}{{ row.__class__.__mro__ }}{% endcall %}',
-            "query.j2, line 1: .*unsafe",
-        ),
-        ('{% call message("judge") %}x{% endcall %}', "no role 'judge', only system"),
-        ('{% call message("user") %} {% endcall %}', "role 'user' is empty"),
-        (
-            '{% call message("system") %}x{% endcall %}',
-            "last message must have the role user",
-        ),
-        ("", "last message must have the role user"),
-        (
-            'hello {% call message("user") %}x{% endcall %}',
-            "text outside a message: 'hello'",
-        ),
-        ('{% include "other.j2" %}', r"other\.j2"),
-        ('{% include "../../etc/passwd" %}', "passwd"),
-    ],
-)
+@pytest.mark.parametrize(("query", "says"), corpus("mistakes/templates"))
 def test_a_mistake_in_a_template_names_the_place(
     adult: Task, tmp_path: Path, query: str, says: str
 ) -> None:

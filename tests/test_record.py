@@ -13,7 +13,7 @@ from fwc_llm import build_prompt, load_task
 from fwc_llm.data.locate import data_folders, find_files
 from fwc_llm.taskfile import Source
 from fwc_llm.tasks import Task
-from tests.command import read_json
+from tests.command import corpus, read_json
 from tests.data.tables import small_task, write_task
 from tests.refusals import refused
 
@@ -158,43 +158,7 @@ def test_raw_rows_of_a_messy_table_make_the_loaded_prompts(messy: Any) -> None:
     assert task.record(raws[row.name]).values["Miete"] in shown
 
 
-REFUSED = {
-    "another spelling of a group": (
-        {"geschlecht": "Weiblich"},
-        r"'Weiblich' in column 'geschlecht'",
-    ),
-    "a word for a number": (
-        {"Laufzeit": "zwölf Monate"},
-        r"'zwölf Monate' in the numeric column 'Laufzeit'",
-    ),
-    "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre'.*'Laufzeit'"),
-    "another notation": (
-        {"Einkommen": "12.50 €"},
-        r"'12\.50 €' .*'Einkommen' .* written like 1\.234,5",
-    ),
-    "a negative number": (
-        {"Laufzeit": "-12 Monate"},
-        r"-12 in column 'Laufzeit' is negative",
-    ),
-    "a typed negative number": (
-        {"Einkommen": -5},
-        r"-5 in column 'Einkommen' is negative",
-    ),
-    "a truth value": ({"Einkommen": True}, r"'true' .*'Einkommen'"),
-    "an infinite number": ({"Einkommen": float("inf")}, r"'inf' .*'Einkommen'"),
-    "a word where there are bands": ({"Miete": "viel"}, r"'viel' .*'Miete'"),
-    "a new category": ({"Beruf": "13"}, r"'13' in column 'Beruf'.*there are 0, 12, 7"),
-    "a rank": ({"Note": "mittel"}, r"'mittel' .*'Note'"),
-    "a new place": ({"Ort": "Wien"}, r"'Wien' in column 'Ort'"),
-    "a missing value": ({"Laufzeit": "k.A."}, r"no value in column 'Laufzeit'"),
-    "null": ({"geschlecht": None}, r"no value in column 'geschlecht'"),
-    "not a number": ({"Anteil": float("nan")}, r"no value in column 'Anteil'"),
-    "who is not in the table": ({"Alter": 17}, r"'Alter' holds '17'.*at least 18"),
-    "a list": ({"Ort": ["Bonn"]}, r"column 'Ort'"),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("change", "message"), corpus("mistakes/records"))
 def test_what_was_never_evaluated_is_refused_by_column_and_value(
     messy: Any, change: Any, message: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from fwc_llm.taskfile import Column, choose, read_taskfile
 from fwc_llm.tasks import load_task
+from tests.command import corpus
 from tests.refusals import refused
 
 GOOD = """
@@ -75,141 +76,21 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
     assert not load_task(write(tmp_path, GOOD)).rules.about
 
 
-# What is written otherwise (or at the end), and the words of the complaint.
-BAD = {
-    "no toml": (GOOD, "x,y\n1,2\n", "is not a TOML file"),
-    "deep": (GOOD, "a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
-    "unknown key": (
-        "question",
-        "qestion",
-        "unknown key 'qestion'; did you mean 'question'?",
-    ),
-    "empty question": ("Is it?", " ", "question: the text is empty"),
-    "weight of no column": (
-        "\nquestion",
-        "column_weights = { aeg = 2 }\nquestion",
-        "column_weights: there is no column 'aeg'; did you mean 'age'?",
-    ),
-    "protected that is none": (
-        "\nquestion",
-        'use_protected = "age"\nquestion',
-        "'age': it is in the table, and not protected (role = \"feature\"); to protect it, add "
-        "[[protected]] with column = 'age'",
-    ),
-    "protected that is dropped": (
-        "columns = [",
-        'use_protected = "zip"\ncolumns = [ { name = "zip", role = "drop" },',
-        "'zip': it is in the table, and dropped (role = \"drop\"); to protect it, add",
-    ),
-    "negative weight": (
-        "\nquestion",
-        "column_weights = { age = -1 }\nquestion",
-        "column_weights.age: ",
-    ),
-    "no columns": (GOOD, 'question = "?"', "columns: it is missing"),
-    "bad missing": (
-        "\nquestion",
-        'missing = "ignore"\nquestion',
-        "missing: input should be 'error', 'drop' or 'category'; found",
-    ),
-    "nameless column": ('name = "age", ', "", "columns[1].name: it is missing"),
-    "unknown column key": (
-        "unit =",
-        "units =",
-        "columns['age']: unknown key 'units'; did you mean 'unit'?",
-    ),
-    "column twice": ('"age"', '"sex"', "columns: 'sex' is named 2 times"),
-    "ordinal without order": (
-        'S = "small"\n',
-        "",
-        "column 'size': order = [lowest, …, highest]",
-    ),
-    "order of a number": ('unit = "years"', "order = [1, 2]", "order belongs to kind"),
-    "values of nothing": (
-        "[values.size]",
-        "[values.sise]",
-        "no column 'sise'; did you mean 'size'?",
-    ),
-    "unknown protected": (
-        'column = "sex"',
-        'column = "sx"',
-        "no column 'sx'; did you mean 'sex'?",
-    ),
-    "protected twice": (
-        "",
-        '[[protected]]\ncolumn = "sex"\n',
-        "protected: 'sex' is named 2 times",
-    ),
-    "protected outcome": (
-        'column = "sex"',
-        'column = "y"',
-        "'y' is the outcome already",
-    ),
-    "map and threshold": (
-        "",
-        'map = { a = "b" }\nthreshold = { above = 1 }\n',
-        "either a map or a threshold",
-    ),
-    "renamed for nothing": (
-        "",
-        'name = "gender"\n',
-        "protected['gender']: name = 'gender' is for a derived",
-    ),
-    "a taken name": (
-        "",
-        'name = "age"\nmap = { a = "b" }\n',
-        "'age' is a column of its own",
-    ),
-    "levels": (
-        "",
-        'threshold = { above = 1 }\nlevels = ["one"]\n',
-        "names the two sides",
-    ),
-    "threshold": ("", "threshold = { over = 1 }\n", "write the threshold as"),
-    "threshold nan": (
-        "",
-        "threshold = { above = nan }\n",
-        "threshold: input should be a finite number",
-    ),
-    "unknown outcome": (
-        'column = "y"',
-        'column = "why"',
-        "outcome: there is no column 'why'",
-    ),
-    "positive and threshold": (
-        "positive = 1",
-        "positive = 1\nthreshold = { above = 0 }",
-        "not both",
-    ),
-    "base parity": ("\nquestion", "base_parity = 1.5\nquestion", "base_parity"),
-    "separator": ("[outcome]", 'separator = ", "\n[outcome]', "data.separator: "),
-    "outcome dropped": (
-        'name = "y"',
-        'name = "y", role = "drop"',
-        "the outcome cannot be",
-    ),
-    "a long key": ("", "k" * 200000 + " = 1\n", "unknown key"),
-    "file and pool": ("file =", 'pool = "a"\nfile =', "either file, or pool and test"),
-    "pool is test": ('file = "data.csv"', 'pool = "a"\ntest = "a"', "the same file"),
-    "url alone": (
-        "[outcome]",
-        'url = "http://a"\n[outcome]',
-        "needs the sha256 of every file",
-    ),
-    "about at length": ("", f"[about]\nlimits = '{'x' * 4001}'\n", "at most 4000"),
-    "no feature": (
-        GOOD,
-        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
-            '"ordinal"', '"ordinal", role = "drop"'
-        ),
-        "no feature is left",
-    ),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)
-def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
-    path = write(tmp_path, GOOD.replace(old, new) if old else GOOD + new)
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        *corpus("mistakes/task_files"),
+        (None, "a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
+    ],
+)
+def test_a_mistake_is_named(
+    tmp_path: Path, old: str | None, new: str, message: str
+) -> None:
+    """What is written otherwise, at the end or in the place of all."""
+    text = new
+    if old is not None:
+        text = GOOD.replace(old, new) if old else GOOD + new
+    path = write(tmp_path, text)
     with refused() as caught:
         load_task(path)
     assert str(caught.value).startswith(f"{path}")

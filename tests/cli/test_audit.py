@@ -16,7 +16,7 @@ from numpy.random import Generator
 import fwc_llm
 from fwc_llm import audit
 from fwc_llm.metrics.records import TRUTH, Records
-from tests.command import Run, peak, read_json
+from tests.command import Run, corpus, peak, read_json
 from tests.data.tables import cycled, write_csv
 
 USUAL = "--answer said --label was --protected race"
@@ -295,67 +295,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     assert "the arm 'a' lacks the row '0'" in fwc(words).line
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
-        (None, "", "cannot read"),
-        ("", "", "is empty"),
-        ("race,was\nA,1\n", "", "no column 'said'.* race, was"),
-        ("race,was,said,said\nA,1,1,0\n", "", "'said' more than once"),
-        (
-            "race,was,said\nA,1,1\nB,,1\n",
-            "",
-            "bad.csv:3: no value in column was.* without --label.*--missing drop",
-        ),
-        (
-            "race,was,said\n" + 15 * "A,1,1\nB,0,1\nA,,0\nB,n/a,0\n",
-            "",
-            "value in column was have the same answer.*read no true outcomes, --label ''",
-        ),
-        (
-            "race,was,said\n" + 30 * "A,1,1\nA,0,0\nB,1,1\nB,,0\n",
-            "",
-            "all rows of B with a value in column was have the same answer",
-        ),
-        (
-            "race,was,said\n" + 15 * "A,kept,1\nB,lost,1\nA,,0\nB,,0\n",
-            "",
-            "value in column was have the same answer.*read no true outcomes, --label ''",
-        ),
-        (
-            "race,was,said\nA,1,1\nB,0,maybe\n",
-            "",
-            "what to take 'maybe' for: .*--others no",
-        ),
-        ("race,was,said\nA,0,maybe\nB,maybe,1\n", "", "what to take 'maybe' for"),
-        (
-            "race,was,said,p\nA,1,1,.5\nB,0,1,half\n",
-            "--p-yes p",
-            "in 1 of 2 rows .row 3 'half'.",
-        ),
-        (
-            "race,was,said,k\nA,1,1,7\nB,0,1,7\n",
-            "--row k",
-            "two labels .row 3 of the file.",
-        ),
-        (
-            "race,was,said\nA,1,1\nB,2,2\n",
-            "",
-            "say which means yes: --positive 1 or --positive 2",
-        ),
-        ("race,was,said\nA,1,1\n", "--missing some", "'some' is not one of 'refuse'"),
-        ("race,was,said\n", "", "no answers to audit"),
-        ("race,was,said\nA,0,1\nB,1,1\n", "--positive 2", "'2' is none of them"),
-        (
-            "race,was,said\nA,0,1\nB,1,1\nB,3,1\n",
-            "--positive 1",
-            "3 values: '1' .4.*--others no",
-        ),
-        ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", "--weight w", "not a weight"),
-        ("race,was,said,w\nA,1,1,1\nB,0,1,-2\n", "--weight w", "row 3 .-2."),
-        ("race,was,said\nA,1,1\nB,0,1\n", "--answer said", "given 2 times: give one"),
-    ],
-)
+@pytest.mark.parametrize(("content", "options", "words"), corpus("mistakes/audits"))
 def test_bad_input_is_named(
     fwc: Run, tmp_path: Path, content: str | None, options: str, words: str
 ) -> None:

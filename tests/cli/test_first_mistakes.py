@@ -11,7 +11,7 @@ import pytest
 
 from fwc_llm import evaluate, load_task, save_shots, select_shots
 from fwc_llm.cli import console
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.refusals import refused
 
 TASK = """title = "Hiring"
@@ -36,73 +36,6 @@ NEAR = r"did you mean '(\w+)'\?$"
 AUDIT = "audit hiring.csv --protected sex --answer hired"
 EVAL = "eval --task hiring.toml --shots zero --n-test 24"
 # The command, what is wrong in it, and what the message says to write in its place.
-MISTAKES = {
-    "column": ("audit hiring.csv --protected sex --answer hird", "hird", NEAR),
-    "strategy": ("shots --task hiring.toml --m 4 --strategy blanced", "blanced", NEAR),
-    "option": (
-        "shots --task hiring.toml --m 4 --strategy fwc --option proof=true",
-        "proof",
-        r"did you mean '(prove)'",
-    ),
-    "value": (f"{AUDIT} --positive y", "y", NEAR),
-    "key": (
-        f"{EVAL} --out new --model gpt-6-luna",
-        "gpt-6-luna",
-        r"use --model (\w+), which needs",
-    ),
-    "foreign examples": (
-        "eval --task hiring.toml --n-test 24 --model baseline --out new --m 4 "
-        "--shots zero,census.json",
-        "census.json",
-        r"by its strategy '(\w+)'$",
-    ),
-    "--out twice, as before": (
-        f"{EVAL} --model baseline --out done --seed 7",
-        "7",
-        r"seed: (\d), now 7.*: repeat its settings",
-    ),
-    "--out twice, elsewhere": (
-        f"{EVAL} --model baseline --out done --seed 7",
-        "done",
-        r"name a (new) folder for this run$",
-    ),
-    "two outcomes": (
-        "task init hiring.csv --protected sex --outcome hired --outcome age -o two.toml",
-        "--outcome age",
-        r"--outcome is given 2 times: give one value()",
-    ),
-    "a file twice": (
-        "shots --task census --m 4 --strategy balanced -o census.json",
-        "census.json",
-        r"^fwc-llm: (census.json) exists already: name another file, or overwrite it with --force$",
-    ),
-    "gate": (f'{AUDIT} --fail-if "dp > 0.99"', "dp", NEAR),
-    "gate's arm": (
-        'gate done --undecided pass --fail-if "dp_gap[fwc] > 0.99"',
-        "fwc",
-        "the arms are (zero)$",
-    ),
-    "model": (
-        f"{EVAL} --out new --model baselin",
-        "baselin",
-        r"did you mean '(\w+)'\?",
-    ),
-    "path of a task": (
-        "shots --task hirin.toml --strategy balanced --m 4",
-        "hirin.toml",
-        r"did you mean '(\S+)'\?$",
-    ),
-    "path of a table": (
-        AUDIT.replace("hiring", "hirin"),
-        "hirin.csv",
-        r"did you mean '(\S+)'\?$",
-    ),
-    "path of examples": (
-        "prompt --task census --shots cens.json --row 3",
-        "cens.json",
-        r"did you mean '(\S+)'\?$",
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +65,7 @@ def first_day(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("first_day")
 @pytest.mark.parametrize(
-    ("command", "wrong", "remedy"), MISTAKES.values(), ids=MISTAKES
+    ("command", "wrong", "remedy"), corpus("mistakes/first_mistakes")
 )
 def test_what_a_message_says_to_do_works(
     command: str, wrong: str, remedy: str, fwc: Run

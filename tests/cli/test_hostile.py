@@ -15,7 +15,7 @@ import pytest
 from numpy.random import Generator
 
 from fwc_llm.cli.console import printing_aside
-from tests.command import Run, peak
+from tests.command import Run, corpus, peak
 from tests.conftest import CHECKOUT
 from tests.data.tables import cycled, write_csv
 from tests.faults.loopback import HttpReply, completion, serve_in_thread
@@ -185,79 +185,10 @@ def test_what_a_function_prints_by_a_child_process_is_no_output(
 # --- What cannot be done is refused in one line
 
 
-OF: dict[str, list[tuple[str, str]]] = {
-    "eval --model surrogate": [
-        ("--task astrology", "astrology"),
-        ("--set epsilon=nan", "epsilon"),
-        ("--concurrency 99999999999999999999", "concurrency"),
-        ("--param x", "KEY=VALUE"),
-        ("--shots missing.json", "missing.json"),
-        ("--shots zero --out /proc/run", "/proc"),
-        ("--task adult --shots os:fspath", "os:fspath"),
-        (f"--shots {'x' * 300}", "unknown strategy"),
-        ("--template , --shots zero", "template"),
-        ("--task german --shots zero", "the surrogate cannot read"),
-        (f"--param x={'[' * 1000}", "nested"),
-        (f"--shots zero --out {'x' * 300}", "File name too long"),
-        ("--task ~nobody-at-all/x.toml", "cannot read the task file"),
-        ("--task adult --data-dir ~nobody-at-all/x", "does not exist"),
-        ("--\x1b[2J", "No such option"),
-        (f"--m {ESCAPES.replace(' ', '')}", "Invalid value"),
-    ],
-    "eval --task census --shots zero --n-test 8 --model": [
-        ("a,b,a", "names 'a' twice"),
-        (",", "names no model"),
-        ("surrogate,b", "no key for b"),
-        ("m --base-url http://[::1", "is not an http"),
-    ],
-    "eval": [
-        ("adult", "name a task with --task"),
-        ("--model gpt-4 --shots zero", "OPENAI_API_KEY"),
-        ("--model gpt-4 --shots zero --max-cost 1", ""),
-        ("--shots random --set order=random", "unknown option 'order'"),
-    ],
-    "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
-    "rescore": [("x" * 300, "is not a folder")],
-    "shots --task nowhere.toml": [  # the task is not even looked for
-        ("--strategy fwc,zero -o x.json", "saves one strategy's examples")
-    ],
-    "shots --task census": [
-        ("--strategy nearest", "chooses anew for every queried row"),
-        ("--epsilon x", "epsilon: "),
-        ("--option slots", "--option is not KEY=VALUE"),
-        ("--option metric=l2", "it takes slots"),
-        ("--strategy random -o /proc/nowhere/shots.json", "cannot write the shots"),
-    ],
-    "tune --task census --target-dp 0.1": [
-        ("--m many", "whole numbers"),
-        ("--model baseline", "reads no prompt, so there is nothing to"),
-    ],
-    "prompt --task census": [
-        ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
-        ("--row -1", "row -1 is outside the test split"),
-        ("--api oracle", "api"),
-    ],
-    "power --task census": [
-        ("--n-test 0", "at least 1"),
-        ("--n-test 800000", "800,000 rows"),
-        ("--detect nan", "--detect is nan"),
-        ("--detect 0", "a share above 0 and below 1"),
-        ("--discordant 1.5", "discordant"),
-        ("--shots ,", "no arm is named"),
-        ("--detect 0.1 --shots zeroo", "zeroo"),
-    ],
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (f"{command} {more}", said)
-        for command, rows in OF.items()
-        for more, said in rows
-    ],
-    ids=lambda value: ascii(value)[:60],
+    [*corpus("mistakes/lines"), ("report \udcff", "is not UTF-8 text")],
 )
 def test_a_line_says_what_cannot_be(
     fwc: Run,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.tasks import load_task
+from tests.command import corpus
 from tests.data.tables import CSV, cycled, small_task, write_task
 from tests.refusals import refused
 
@@ -160,74 +161,9 @@ def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
 
 
 CATEGORY = {"top": 'missing = "category"'}
-BAD_DATA = {
-    "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
-    "no number": (
-        "1,a,f,yes\ntwo,b,m,no",
-        {},
-        "'two' in the numeric column 'x' is not a finite number",
-    ),
-    "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
-    "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
-    "short line": (
-        "1,a,f,yes\n2,b,m",
-        {},
-        "data.csv:3: 3 values where 4 columns are expected",
-    ),
-    "one level": (
-        "1,a,f,yes\n2,b,f,no",
-        {},
-        "'sex' has fewer than two known groups in 2 rows ('f')",
-    ),
-    "many levels": (
-        "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
-        {},
-        "has 30 numbers (0, 1, 10, 11, 12 and 25 more)",
-    ),
-    "one outcome": (
-        "1,a,f,yes\n2,b,m,yes",
-        {"outcome": 'positive = ["yes"]'},
-        "is 'yes' in all 2 rows",
-    ),
-    "no positive": (
-        "1,a,f,2\n2,b,m,1",
-        {},
-        'say which means yes: positive = ["2"] or positive = ["1"]',
-    ),
-    "a third value that nobody judged": (
-        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen",
-        {"outcome": 'positive = ["Ja"]'},
-        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what to take 'offen' for: yes ",
-    ),
-    "positive absent": (
-        "1,a,f,yes\n2,b,m,no",
-        {"outcome": 'positive = ["Ja"]'},
-        "'Ja' is none of them",
-    ),
-    "map incomplete": (
-        "1,a,f,yes\n2,b,m,no",
-        {"protected": 'map = { f = "woman" }'},
-        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
-    ),
-    "no category for numbers": (
-        "?,a,f,yes\n2,a,m,no",
-        CATEGORY,
-        "no value in column 'x'",
-    ),
-    "several columns": (
-        "?,?,f,yes\n2,a,m,no",
-        {},
-        "(x 1, colour 1 missing): give this column",
-    ),
-    "no category for the outcome": (
-        "1,a,f,?\n2,a,m,no\n3,a,m,yes",
-        CATEGORY,
-        "(2 of 3 rows stay)",
-    ),
-}
 
 
-@pytest.mark.parametrize(("rows", "parts", "message"), BAD_DATA.values(), ids=BAD_DATA)
+@pytest.mark.parametrize(("rows", "parts", "message"), corpus("mistakes/tables"))
 def test_bad_data_is_named(
     tmp_path: Path, rows: str, parts: dict[str, str], message: str
 ) -> None:

@@ -3,6 +3,7 @@ others.
 """
 
 import json
+import shutil
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -21,32 +22,7 @@ from tests.conftest import missing
 from tests.data.tables import cycled, small_task, write_task
 from tests.refusals import refused
 
-PERSON = (
-    "SERIALNO,PWGTP,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP,DIS,ESP,CIT,MIG,MIL,ANC,NATIVITY,"
-    "DEAR,DEYE,DREM,ESR,ST,FER,PUBCOV\n"
-)
-# Files in the layouts of their publishers, with invented rows.
-LAYOUTS = {
-    "acs": PERSON
-    + "2018HU01,75,39,1,21,1,1240,6,00,40,1,1,52000,2,,1,1,4,1,1,2,2,2,1,06,,2\n"
-    + "2018HU02,12,45,6,09,3,0440,303,1,20,2,8,19000,2,,5,3,4,2,2,2,2,2,1,06,,2\n"
-    + "2018HU03,40,17,1,14,5,4720,6,02,12,1,2,2500,2,7,1,1,4,1,1,2,2,2,3,06,,1\n"
-    + "2018HU04,33,64,4,24,1,3255,212,01,38,2,6,91000,1,,4,1,4,1,2,2,1,2,1,06,,2\n"
-    + "2018HU05,33,8,,05,5,,6,02,,2,1,,2,1,1,3,,1,1,2,2,2,,06,,1\n"  # a child: no work, no income
-    + "2018HU06,9,93,,16,2,,156,00,,1,1,15600,1,,4,1,2,4,2,1,2,1,6,06,,1\n",
-    "bank-marketing": '"age";"job";"marital";"education";"default";"balance";"housing";"loan";"contact";'
-    '"day";"month";"duration";"campaign";"pdays";"previous";"poutcome";"y"\n'
-    '58;"management";"married";"tertiary";"no";2143;"yes";"no";"unknown";5;"may";261;1;-1;0;"unknown";"no"\n'
-    '23;"student";"single";"secondary";"no";-20;"no";"no";"cellular";7;"oct";90;2;92;1;"other";"yes"\n',
-    "credit-default": "ID,LIMIT_BAL,SEX,EDUCATION,MARRIAGE,AGE,PAY_0,PAY_2,PAY_3,PAY_4,PAY_5,PAY_6,BILL_AMT1,"
-    "BILL_AMT2,BILL_AMT3,BILL_AMT4,BILL_AMT5,BILL_AMT6,PAY_AMT1,PAY_AMT2,PAY_AMT3,PAY_AMT4,PAY_AMT5,PAY_AMT6,"
-    "default payment next month\n"
-    "1,20000,2,2,1,24,2,2,-1,-1,-2,-2,3913,3102,689,0,0,0,0,689,0,0,0,0,1\n"
-    "2,90000,1,0,0,34,0,0,0,0,0,0,29239,14027,13559,14331,14948,15549,1518,1500,1000,1000,1000,5000,0\n",
-    "law-school": "decile1b,decile3,lsat,ugpa,zfygpa,zgpa,fulltime,fam_inc,male,tier,race,pass_bar\n"
-    "10.0,10.0,44.0,3.5,1.33,1.88,1.0,5.0,1.0,4.0,White,1.0\n"
-    "5.0,4.0,29.0,3.1,-0.11,-0.57,2.0,4.0,0.0,2.0,Non-White,0.0\n",
-}
+LAYOUTS = Path(__file__).parent / "layouts"
 TABLE = cycled(80, x=range(7), colour="ab", sex="ffmm", y="00001111").to_csv(
     index=False
 )
@@ -60,9 +36,8 @@ def copied(folder: Path, name: str, protected: str | None = None) -> Task:
     path = folder / f"{name}.toml"
     path.write_text(task_text(name), encoding="utf-8")
     table = load_task(path).text.split('\nfile = "')[1].split('"')[0]
-    (folder / table).write_text(
-        LAYOUTS["acs" if name.startswith("acs-") else name], encoding="utf-8"
-    )
+    layout = "acs" if name.startswith("acs-") else name
+    shutil.copy(LAYOUTS / f"{layout}.csv", folder / table)
     return load_task(path, protected=protected)
 
 

@@ -25,58 +25,16 @@ from fwc_llm.report.audit_file import audit_of_file
 from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.taskfile import checks_of
 from fwc_llm.tasks import Task
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.data.tables import drafted, write_csv
 from tests.refusals import refused
 
 N = 240
-PAIRS = [  # what means yes, and what means no
-    ("yes", "no"),
-    ("Yes.", "No."),
-    ("Y", "N"),
-    ("1.0", "0.0"),
-    ("TRUE", "FALSE"),
-    ("ja", "nein"),
-    ("good", "bad"),
-    ("approved", "denied"),
-    ("hired", "not hired"),
-    ("Advance", "Do not advance"),
-    (">50K", "<=50K"),
-    ("bewilligt", "abgelehnt"),
-    ("accordé", "refusé"),
-    ("sì", "no"),
-    ("aceptado", "rechazado"),
-    ("是", "否"),
-]
+PAIRS = [*map(tuple, corpus("pairs"))]  # what means yes, and what means no
 NOBODY_KNOWS = [("2", "1"), ("high", "low"), ("A", "B"), ("yes", "maybe")]
 UNKNOWN = ["", "?", "NaN", "n/a", "keine Angabe", "prefer not to say", "unknown"]
 THIRD = ["9", "pending"]
-GROUPS = [
-    ("women", "men"),
-    ("Ontario", "ontario "),
-    ("Québec", "Que\u0301bec"),
-    ("25-34", ">74"),
-    ("Black/African American", "Black / African American"),
-    ("1", "2"),
-    ("WH", "NA"),
-    ("Österreich", "Österreich."),
-    ("Köln", "Bonn, Süd"),
-    ("a & b", "c"),
-    ("\x1b[31mf", "m"),
-]
-CODES = [  # cells of a group column, and whether the groups are to be doubted
-    (["1", "2", "9", "99", "-1", "NA"], True),
-    (["1", "2", "NA"], False),
-    (["01", "02", "k.A."], False),
-    (["1", "2", "", "unknown"], False),
-    (["f", "m", "9", "8888"], True),
-    (["0", "1", "-"], False),
-    (["1.0", "2.0", ""], False),
-    (["True", "False", ""], False),
-    (["a & b", "A and B", "c"], False),
-    (["2020-01-01", "2021-01-01"], True),
-    ([*map(str, range(1, 15)), ""], False),
-]
+GROUPS = corpus("groups")
 TYPED = [
     pd.Series([1.0, 2.0, None] * 80),
     pd.Series([True, False] * 120),
@@ -230,7 +188,7 @@ def test_words_and_numbers_of_an_outcome_are_read_alike_and_as_typed(
         assert found == of_frame
 
 
-@pytest.mark.parametrize(("cells", "doubted"), CODES, ids=lambda one: str(one)[:30])
+@pytest.mark.parametrize(("cells", "doubted"), corpus("codes"))
 def test_codes_of_groups_are_the_same_groups_at_every_door(
     tmp_path: Path, cells: list[str], doubted: bool
 ) -> None:

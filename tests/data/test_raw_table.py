@@ -31,7 +31,7 @@ from fwc_llm.data.task_inference import draft_task
 from fwc_llm.report.predictions_reader import filled, open_file
 from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.tasks import load_task
-from tests.command import Run
+from tests.command import Run, corpus
 from tests.data.tables import cycled, drafted, write_csv
 from tests.refusals import refused
 
@@ -425,19 +425,7 @@ def test_an_export_is_read_by_every_command(
 
 
 FORMATTED = [
-    (0.07, "0 %", ""),
-    (0.01234, "0.000%", ""),
-    (7, '0.0"%"', "%"),
-    (1234.5, "#,##0.00 €", "€"),
-    (1234.125, "_-* #,##0.00\\ [$€-407]_-;-* #,##0.00", "€"),
-    (-3, '#,##0 "Jahre";[Red]-#,##0', "Jahre"),
-    (12000, '#,##0, "k€"', ""),
-    (1900, '0,.0"k"', ""),
-    (12, '0 "k€"', ""),
-    (5, '0 "of 10 points"', ""),
-    (0.5, "0.00", ""),
-    (123456789, "000\\-00\\-0000", ""),
-    (5.5, "$#,##0.00_);($#,##0.00)", "$"),
+    *corpus("cells/formats"),
     (5.5, BUILTIN_FORMATS[44], ""),  # Excel shows the machine's currency
 ]
 

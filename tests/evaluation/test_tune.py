@@ -23,7 +23,7 @@ from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, census_task, load_task
-from tests.command import Run, read_json
+from tests.command import Run, corpus, read_json
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import Service, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
@@ -224,35 +224,7 @@ def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
         tune(task, deaf, 0.1, **options | {"templates": ["default", "decision"]})
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target_dp": float("nan")}, "outside \\[0, 1\\)"),
-        ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
-        ({"target": "kindness=0.1"}, "names no metric"),
-        ({"target": "eo_gap=low"}, "has no number"),
-        ({}, "name one target"),
-        ({"target_dp": 0.1, "target": "eo_gap=0.1"}, "name one target"),
-        ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
-        ({"target_dp": 0.1, "m": 0}, "m is 0"),
-        ({"target_dp": 0.1, "rows": 8}, "at least 40"),
-        (
-            {"target_dp": 0.1, "rows": 2000, "base_parity": 0.5},
-            "rows to draw from, but .* are needed",
-        ),
-        ({"target_dp": 0.1, "candidates": 0}, "candidates is 0"),
-        ({"target_dp": 0.1, "strategies": ["ids"]}, "needs the ids of rows"),
-        ({"target_dp": 0.1, "strategies": ["nearest"]}, "chooses anew for every row"),
-        (
-            {"target_dp": 0.1, "orders": ["alphabetical"]},
-            "^unknown order 'alphabetical': choose one of",
-        ),
-        (
-            {"target_dp": 0.1, "m": [4, 50_000]},
-            "m is 50000, but only .* rows may become examples",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), corpus("mistakes/tunings"))
 def test_bad_input_makes_no_folder(
     census: Task, tmp_path: Path, options: Any, message: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fwc_llm.models import is_local, open_model
 from fwc_llm.tasks import load_task
+from tests.command import corpus
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.models import asking
 from tests.refusals import refused
@@ -160,42 +161,12 @@ def test_downloads_go_straight_to_this_machine(
     assert (service.secrets, list(proxy)) == (set(), [])
 
 
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:1/v1", True),
-        ("http://127.9.9.9", True),
-        ("http://[::1]:8000", True),
-        ("http://localhost", True),
-        ("https://api.localhost/v1", True),
-        ("http://0.0.0.0:8000", True),
-        (None, False),
-        ("http://localhost.evil.example", False),
-        ("http://127.0.0.1.evil.example", False),
-        ("http://10.0.0.1", False),
-        ("http://[", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "local"), corpus("addresses"))
 def test_addresses_of_this_machine(url: str | None, local: bool) -> None:
     assert is_local(url) == local
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("smolm2", "smollm2"),
-        ("gpt-6-lunna", "gpt-6-luna"),
-        ("gtp-4o", "gpt-4o"),
-        ("pyton:x", "python:"),
-        ("azur:mine", "azure:"),
-        ("llama3:8b", None),
-        ("gpt-4o-minni", "gpt-4o-mini"),
-        ("gpt-5.1-mini", None),
-        ("gpt-4o-2024-08-06", None),
-        ("ft:gpt-4o-mini:org::1", None),
-        ("my-model", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "meant"), corpus("mistakes/names"))
 def test_a_name_a_letter_from_a_known_one_is_refused(
     name: str, meant: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

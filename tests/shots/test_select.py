@@ -25,6 +25,7 @@ from fwc_llm.shots.examples import make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.taskfile import Protected
 from fwc_llm.tasks import Task, load_task
+from tests.command import corpus
 from tests.data.tables import small_task
 from tests.people import make_people, write_people
 from tests.refusals import refused
@@ -278,58 +279,15 @@ QUERY: dict[str, Any] = {
     "school": "low",
     "group": "a",
 }
-REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "unknown": ("nearst", {}, r"unknown strategy 'nearst' .*did you mean 'nearest'"),
-    "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
-    "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
-    "balanced, m below the cells": (
-        "balanced",
-        {"m": 3},
-        "at least one example in each of the 4 cells",
-    ),
-    "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
-    "cell too small": (
-        "balanced",
-        {"m": 200},
-        "the cell 'a', 'yes' is too small: 50 examples are needed",
-    ),
-    "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
-    "seed": ("random", {"seed": -1}, "seed is -1"),
-    "no query": ("nearest", {}, "nearest chooses examples for a queried row"),
-    "query without feature": (
-        "nearest",
-        {"query": {"age": 3}},
-        "lacks the attribute 'hours'",
-    ),
-    "query no number": (
-        "nearest",
-        {"query": QUERY | {"age": "old"}},
-        "'old' in the numeric column 'age'",
-    ),
-    "query of an unknown group": (
-        "nearest",
-        {"query": QUERY | {"group": "z"}},
-        "'z' in column 'gr",
-    ),
-    "no row": (
-        "nearest",
-        {"query": pd.DataFrame([QUERY])},
-        "a row is a mapping or Series",
-    ),
-    "group": ("strata", {"slots": "z:yes=16"}, "no protected level 'z'"),
-    "ids none": ("ids", {}, "ids needs the option rows"),
-    "ids unknown": (
-        "ids",
-        {"rows": "people.csv:9999"},
-        "'people.csv:9999' is not in the pool",
-    ),
-    "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
-    "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),
-    "no function": ("json:JSONDecoder", {}, "is not a function"),
-}
 
 
-@pytest.mark.parametrize(("name", "options", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        *corpus("mistakes/shots"),
+        ("nearest", {"query": pd.DataFrame([QUERY])}, "a row is a mapping or Series"),
+    ],
+)
 def test_bad_input_is_refused_in_words(
     name: str, options: dict[str, Any], message: str, two: Task
 ) -> None:
