@@ -6,8 +6,7 @@ import asyncio
 import json
 import random
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
+from tests.command import read_json
 from tests.faults.batch_service import PAGE, BatchService, answer_of
 from tests.faults.loopback import (
     HttpReply,
@@ -84,6 +84,11 @@ async def run(
         return None
 
 
+def work(service: Any, folder: Path, **options: Any) -> None:
+    """One pass to its end."""
+    asyncio.run(run(service, folder, **options))
+
+
 def ask_live(service: BatchService, folder: Path, n: int = N) -> None:
     async def go() -> None:
         async with asking(service, folder) as (model, journal):
@@ -116,6 +121,18 @@ def interrupt(service: BatchService, folder: Path, step: int) -> None:
     assert asyncio.run(stopped_at(service, step, run(service, folder)))
 
 
+async def within(
+    service: BatchService, folder: Path, dollars: Callable[[Budget], float]
+) -> tuple[Budget, ExecutionSummary]:
+    """A pass of batches, and what is left live, for so many dollars."""
+    async with asking(service, folder, "gpt-4") as (model, journal):
+        counter = TokenCounter("unknown", fetch=False)
+        budget = Budget(model, price_of("gpt-4"), 1.0, counter)
+        budget.max_cost = dollars(budget)
+        await BatchRun(model, calls, journal, budget=budget, poll_seconds=0.0).run()
+        return budget, await Execution(model, calls(), journal, budget=budget).run()
+
+
 def answers(folder: Path) -> dict[str, str]:
     with Journal(folder) as journal:
         records = [record for record in journal.records() if record["text"] is not None]
@@ -132,7 +149,7 @@ def expected() -> dict[str, str]:
 def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
     service = BatchService()
     seen = []
-    asyncio.run(run(service, tmp_path, progress=seen.append))
+    work(service, tmp_path, progress=seen.append)
     assert answers(tmp_path) == expected()
     with Journal(tmp_path) as journal:
         assert journal.batch_usage.prompt_tokens == 100 * N
@@ -156,7 +173,7 @@ def test_files_are_split_by_size(
 ) -> None:
     monkeypatch.setattr(batch_module, "MOST_BYTES", 1000)
     service = BatchService()
-    asyncio.run(run(service, tmp_path))
+    work(service, tmp_path)
     inputs = [service.files[each["input_file_id"]] for each in service.batches.values()]
     assert max(map(len, inputs)) <= 1000
     assert len(inputs) > 3
@@ -169,14 +186,12 @@ def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
         def __call__(self, request: HttpRequest) -> HttpReply:
             reply = super().__call__(request)
             if isinstance(reply.body, dict) and reply.body.get("object") == "batch":
-                files = {
-                    name: reply.body.get(name) or blank
-                    for name in ("output_file_id", "error_file_id")
-                }
-                return replace(reply, body=reply.body | files)
+                none = dict.fromkeys(("output_file_id", "error_file_id"), blank)
+                known = {name: of for name, of in reply.body.items() if of}
+                return replace(reply, body=none | known)
             return reply
 
-    asyncio.run(run(Blank(), tmp_path))
+    work(Blank(), tmp_path)
     assert answers(tmp_path) == expected()
 
 
@@ -218,13 +233,13 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(
 @pytest.mark.slow
 def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = BatchService(fails=lambda number: number == 3)
-    asyncio.run(run(whole, tmp_path))
+    work(whole, tmp_path)
     for step in range(1, whole.steps + 1):
         folder = tmp_path / f"step-{step}"
         folder.mkdir()
         service = BatchService()
         service.broken = {step: HttpReply("<html>bad gateway</html>", 502)}
-        asyncio.run(run(service, folder))
+        work(service, folder)
         assert set(service.worked.values()) == {1}, (
             f"step {step} failed after it took effect"
         )
@@ -235,27 +250,19 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
 def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
     service = BatchService(ends_as="failed")
     with pytest.raises(ProviderError, match="enqueued token limit"):
-        asyncio.run(run(service, tmp_path))
+        work(service, tmp_path)
     service.ends_as = "completed"
-    asyncio.run(run(service, tmp_path))
+    work(service, tmp_path)
     assert answers(tmp_path) == expected()
 
 
 def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
     service = BatchService()
 
-    async def go() -> ExecutionSummary:
-        async with asking(service, tmp_path, "gpt-4") as (model, journal):
-            price = price_of("gpt-4")
-            counter = TokenCounter("unknown", fetch=False)
-            budget = Budget(model, price, 1.0, counter)
-            budget.max_cost = 5.0 * budget.dollars(
-                budget.worst_case(calls()[0].messages), batch=True
-            )
-            await BatchRun(model, calls, journal, budget=budget, poll_seconds=0.0).run()
-            return await Execution(model, calls(), journal, budget=budget).run()
+    def five(budget: Budget) -> float:
+        return 5.0 * budget.dollars(budget.worst_case(calls()[0].messages), batch=True)
 
-    outcome = asyncio.run(go())
+    _, outcome = asyncio.run(within(service, tmp_path, five))
     assert 0 < service.worked.total() <= 5
     assert "--max-cost" in str(outcome.stopped)
 
@@ -265,28 +272,14 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(
     ends_as: str, tmp_path: Path
 ) -> None:
     service = BatchService(ends_as=ends_as)
-    price = price_of("gpt-4")
     service.kept = 0.2
-    assert price is not None
-
-    async def go() -> Budget:
-        async with asking(service, tmp_path, "gpt-4") as (model, journal):
-            # For all requests as a batch, with those of unknown usage at the most, and ten of them
-            # live.
-            budget = Budget(
-                model,
-                price,
-                1.5 * N * batched + 10 * live,
-                TokenCounter("x", fetch=False),
-            )
-            await BatchRun(model, calls, journal, budget=budget, poll_seconds=0.0).run()
-            await Execution(model, calls(), journal, budget=budget).run()
-            return budget
-
+    price: Any = price_of("gpt-4")
     used = Usage(100, 1, 64)  # as the service counts
     batched = price.dollars(used, batch=True)
     live = price.dollars(used)
-    budget = asyncio.run(go())
+    # For all requests as a batch, with those of unknown usage at the most, and ten of them live.
+    most = 1.5 * N * batched + 10 * live
+    budget, _ = asyncio.run(within(service, tmp_path, lambda budget: most))
     bill = service.worked.total() * batched + service.live.total() * live
     assert service.worked.total() == N
     assert 0 < service.live.total() < N
@@ -320,7 +313,7 @@ def test_a_service_that_takes_no_batch_says_why(
 def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
     service = BatchService()
     interrupt(service, tmp_path, 9)
-    asyncio.run(run(service, tmp_path, then_live=True, begin=False, cancel=True))
+    work(service, tmp_path, then_live=True, begin=False, cancel=True)
     assert {batch["status"] for batch in service.batches.values()} == {"cancelled"}
     assert (service.worked.total(), service.live.total()) == (0, N)
 
@@ -354,7 +347,7 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
     service = BatchService()
     first = call_id(parameters_json(ChatModel("test-model")), calls()[0]).encode()
     service.odd_lines = [line.replace(b"ID", first) + b"\n" for line in ODD_LINES]
-    asyncio.run(run(service, tmp_path))
+    work(service, tmp_path)
     assert answers(tmp_path) == expected()
 
 
@@ -369,17 +362,11 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
     ],
 )
 def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    part = {
-        "name": "0001",
-        "requests": 1,
-        "file_id": None,
-        "batch_id": None,
-        "collected": False,
-    } | change
-    (tmp_path / "batch").mkdir()
-    (tmp_path / "batch" / "state.json").write_text(
-        json.dumps({"format": "fwc-llm-batch/1", "parts": [part]})
-    )
+    work(BatchService(), tmp_path)
+    path = tmp_path / "batch" / "state.json"
+    state = read_json(path)
+    state["parts"][0] |= change
+    path.write_text(json.dumps(state))
     with refused(r"state\.json is damaged"):
         batches_under_way(tmp_path)
 
@@ -392,15 +379,7 @@ def test_the_key_is_in_no_file_of_a_batch(
     service = BatchService()
     escaped = "".join(f"\\u{ord(c):04x}" for c in key)
     service.odd_lines = [f'{{"custom_id": "x", "echo": "{escaped} {key}"}}\n'.encode()]
-
-    async def go() -> None:
-        async with asking(service, tmp_path, api_key_env="OPENAI_API_KEY") as (
-            model,
-            journal,
-        ):
-            await BatchRun(model, calls, journal, poll_seconds=0.0).run()
-
-    asyncio.run(go())
+    work(service, tmp_path)
     for path in (tmp_path / "batch").iterdir():
         assert key not in path.read_text()
         assert escaped not in path.read_text()
@@ -413,7 +392,7 @@ def test_a_batch_that_never_began_is_not_begun_over_live_answers(
     service = BatchService()
     interrupt(service, tmp_path, 1)
     ask_live(service, tmp_path)
-    asyncio.run(run(service, tmp_path))
+    work(service, tmp_path)
     assert (service.worked.total(), service.live.total()) == (0, N)
 
 
@@ -432,23 +411,17 @@ def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(
         for _ in range(rng.randint(1, 6)):
             last = service.steps + rng.randint(1, 14)
             mode = rng.choice(("batch", "batch", "live", "cancel"))
-            stopped += asyncio.run(
-                stopped_at(service, last, one_pass(service, folder, mode))
-            )
+            one = one_pass(service, folder, mode)
+            stopped += asyncio.run(stopped_at(service, last, one))
         asyncio.run(one_pass(service, folder, rng.choice(("batch", "live", "cancel"))))
-        with Journal(folder) as journal:
-            answered = [
-                record["row"]
-                for record in journal.records()
-                if record["text"] is not None
-            ]
-        assert sorted(answered) == sorted(call.row for call in calls()), f"seed {seed}"
+        assert answers(folder).keys() == expected().keys(), f"seed {seed}"
         assert set(service.worked.values()) <= {1}, f"seed {seed}"
-        paid = Counter(service.live) + Counter(
-            {sent[name]: n for name, n in service.worked.items()}
-        )
+        paid = service.live.total() + service.worked.total()
+        assert {*service.live} | {sent[name] for name in service.worked} <= {
+            *sent.values()
+        }
         # A live reply that was under way when its pass was stopped was never heard.
-        assert paid.total() - N <= stopped, f"seed {seed}"
+        assert paid - N <= stopped, f"seed {seed}"
 
 
 @pytest.mark.parametrize("lost", ["batches", "files"])
@@ -477,5 +450,5 @@ def test_a_folder_that_is_gone_is_not_made_again_and_no_batch_is_sent_off(
         folder.rename(tmp_path / "moved") if step == 1 else None
     )
     with pytest.raises(StorageError, match="is gone"):
-        asyncio.run(run(service, folder))
+        work(service, folder)
     assert (folder.exists(), service.batches) == (False, {})

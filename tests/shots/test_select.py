@@ -44,6 +44,14 @@ def cell(example: Example) -> tuple[str, str]:
     return example.values["group"], example.label
 
 
+def cells_of(shots: Shots) -> Counter[tuple[str, str]]:
+    return Counter(map(cell, shots.examples))
+
+
+def rows_of(shots: Shots) -> list[str]:
+    return [example.row for example in shots.examples]
+
+
 @pytest.mark.parametrize("name", CHOOSING)
 def test_people_of_unknown_group_are_no_examples(name: str, tmp_path: Path) -> None:
     groups = ("a", "b", "unknown")
@@ -75,9 +83,7 @@ def test_a_coarse_table_needs_columns_in_which_people_differ(tmp_path: Path) -> 
 def test_fwc_counter_is_fwc_in_counter_slots_without_weights(two: Task) -> None:
     shots = select_shots(two, "fwc-counter", 8)
     fwc = select_shots(two, "fwc", 8, slots="counter")
-    assert {example.row for example in shots.examples} == {
-        example.row for example in fwc.examples
-    }
+    assert {*rows_of(shots)} == {*rows_of(fwc)}
     assert [example.label for example in shots.examples] == ["no", "yes"] * 4
     assert not shots.weighted
     assert shots.certificate is None
@@ -89,53 +95,47 @@ def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(
 ) -> None:
     pool = two.pool()
     candidates = np.arange(240) % 2 == 0
-    shots = select_shots(
-        two, name, m=12, seed=5, candidates=candidates, **options_of(name, two)
-    )
-    assert {example.row for example in shots.examples} <= set(pool.index[candidates])
-    assert len({example.row for example in shots.examples}) == shots.m == 12
+    options = {"candidates": candidates, **options_of(name, two)}
+    shots = select_shots(two, name, m=12, seed=5, **options)
+    assert {*rows_of(shots)} <= set(pool.index[candidates])
+    assert len({*rows_of(shots)}) == shots.m == 12
     assert (shots.strategy, shots.task, shots.seed) == (name, "people", 5)
     assert shots.fingerprint == two.fingerprint
+    names = [column.name for column in two.shown]
     for example in shots.examples:
         row = pool.loc[example.row]
-        assert dict(example.values) == {
-            column.name: row[column.name] for column in two.shown
-        }
+        assert dict(example.values) == row[names].to_dict()
         assert example.label == row["y"]
         assert {type(value) for value in example.values.values()} <= {int, float, str}
     json.dumps([dict(example.values) for example in shots.examples])
     assert shots.weighted == (name in WEIGHTED)
     if shots.weighted:
-        weights = [example.weight for example in shots.examples]
+        weights: Any = [example.weight for example in shots.examples]
         assert all(type(weight) is float and weight >= 0 for weight in weights)
-        assert sum(weight or 0.0 for weight in weights) == pytest.approx(12, abs=1e-9)
-        assert weights == sorted(weights, reverse=True)  # type: ignore[type-var]
+        assert sum(weights) == pytest.approx(12, abs=1e-9)
+        assert weights == sorted(weights, reverse=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSING)
 def test_the_seed_decides(name: str, two: Task) -> None:
-    def rows(seed: int) -> list[str]:
-        return [
-            e.row
-            for e in select_shots(
-                two, name, 12, seed=seed, **options_of(name, two)
-            ).examples
-        ]
-
-    assert rows(1) == rows(1)
+    first, again, other = (
+        rows_of(select_shots(two, name, 12, seed=seed, **options_of(name, two)))
+        for seed in (1, 1, 2)
+    )
+    assert first == again
     # These may well find the same rows from another start.
     if name not in {"nearest", "fwc", "fwc-counter", "kmedoids"}:
-        assert rows(1) != rows(2)
+        assert first != other
 
 
 def test_balanced_has_equal_cells_and_alternating_labels(
     two: Task, three: Task
 ) -> None:
     shots = select_shots(two, "balanced", 16, seed=3)
-    assert set(Counter(map(cell, shots.examples)).values()) == {4}
+    assert set(cells_of(shots).values()) == {4}
     assert [example.label for example in shots.examples] == ["no", "yes"] * 8
-    uneven = Counter(map(cell, select_shots(three, "balanced", 16, seed=3).examples))
+    uneven = cells_of(select_shots(three, "balanced", 16, seed=3))
     assert sorted(uneven.values()) == [2, 2, 3, 3, 3, 3]
     assert sum(count for (_, label), count in uneven.items() if label == "yes") == 8
 
@@ -152,16 +152,14 @@ def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
         assert abs(rate / target - 1) <= 0.05 + 1e-9
         assert abs((1 - rate) / (1 - target) - 1) <= 0.05 + 1e-9
     assert certificate["violation"] <= 0.05 + 1e-9
-    assert certificate["objective"] == pytest.approx(
-        certificate["lower_bound"], rel=1e-9
-    )
-    assert certificate["rows"] == [example.row for example in shots.examples]
+    bound = pytest.approx(certificate["lower_bound"], rel=1e-9)
+    assert certificate["objective"] == bound
+    assert certificate["rows"] == rows_of(shots)
     assert certificate["weights"] == [example.weight for example in shots.examples]
     assert certificate["fingerprint"] == two.fingerprint
-    counts = Counter(map(cell, shots.examples))
-    assert {
-        (s["level"], s["label"]): s["count"] for s in certificate["slots"]
-    } == counts
+    counts = cells_of(shots)
+    slots = {(s["level"], s["label"]): s["count"] for s in certificate["slots"]}
+    assert slots == counts
     assert counts["a", "yes"] == counts["b", "yes"]
     assert certificate["seed"] == 2
     assert certificate["restarts"] >= 1
@@ -207,69 +205,50 @@ def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
 
 
 def test_strata_has_the_numbers_asked_for(two: Task) -> None:
-    counts = Counter(map(cell, select_shots(two, "strata", 12).examples))
-    assert set(counts.values()) == {3}
-    only = select_shots(two, "strata", 10, slots="b:yes=10").examples
-    assert Counter(map(cell, only)) == {("b", "yes"): 10}
+    assert set(cells_of(select_shots(two, "strata", 12)).values()) == {3}
+    only = select_shots(two, "strata", 10, slots="b:yes=10")
+    assert cells_of(only) == {("b", "yes"): 10}
 
 
 def test_nearest_is_nearest(two: Task) -> None:
     pool = two.pool()
+    asked = pool.iloc[17]
     query = two.test().iloc[17].to_dict()
-    rank = {"low": 0, "middle": 1, "high": 2}
-    numbers = np.column_stack(
-        [pool["age"], pool["hours"], pool["school"].map(rank)]
-    ).astype(float)
-    asked = np.array([query["age"], query["hours"], rank[query["school"]]], float)
-    distance = np.abs((numbers - asked) / numbers.std(axis=0)).sum(axis=1)
-    distance += (pool["job"] != query["job"]).to_numpy() * 1.0 + (
-        pool["group"] != query["group"]
-    ).to_numpy()
+    ranks = pool["school"].map({"low": 0, "middle": 1, "high": 2})
+    numbers = pool[["age", "hours"]].assign(school=ranks).astype(float)
+    distance = (np.abs(numbers - numbers.iloc[17]) / numbers.std(ddof=0)).sum(axis=1)
+    for name in ("job", "group"):
+        distance += pool[name] != asked[name]
+    distance.iloc[17] = np.inf  # the queried row itself
+    order = distance.sort_values(kind="stable").index
     shots = select_shots(two, "nearest", 8, query=query)
-    distance[17] = np.inf  # the queried row itself
-    expected = pool.index[np.argsort(distance, kind="stable")[:8]]
-    assert [example.row for example in shots.examples] == list(expected)
+    assert rows_of(shots) == [*order[:8]]
     within = select_shots(two, "nearest", 8, query=query, within="cell")
-    assert set(Counter(map(cell, within.examples)).values()) == {2}
-    for level in ("a", "b"):
-        for label in ("no", "yes"):
-            own = np.flatnonzero((pool["group"] == level) & (pool["y"] == label))
-            best = set(pool.index[own[np.argsort(distance[own], kind="stable")[:2]]])
-            assert best == {e.row for e in within.examples if cell(e) == (level, label)}
+    assert set(cells_of(within).values()) == {2}
+    nearest = pool.loc[order].groupby(["group", "y"]).head(2)
+    assert {*rows_of(within)} == {*nearest.index}
 
 
 def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
     """Ages on both sides of the query, and one mismatch or several, are as near but for
     rounding.
     """
-    people = make_people(240, 2, seed=1)
-    people["hours"], people["school"] = 40.0, "low"
+    people = make_people(240, 2, seed=1).assign(hours=40.0, school="low")
     task = load_task(write_people(tmp_path, people))
+    alike = {"hours": 40.0, "school": "low", "job": "pilot", "group": "c"}
     for age in (30, 41, 57):
-        query = {
-            "age": age,
-            "hours": 40.0,
-            "school": "low",
-            "job": "pilot",
-            "group": "c",
-        }
-        shots = select_shots(task, "nearest", 60, query=TaskRow(task.name, query))
+        query = TaskRow(task.name, {"age": age, **alike})
+        shots = select_shots(task, "nearest", 60, query=query)
         mismatches = 1 + (people["job"] != "pilot")  # nobody is of group c
         exact = abs(people["age"] - age) / people["age"].std(ddof=0) + mismatches
         expected = np.argsort(exact.round(9), kind="stable")[:60]
-        assert [example.row for example in shots.examples] == list(
-            task.pool().index[expected]
-        )
+        assert rows_of(shots) == list(task.pool().index[expected])
 
 
 def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
-    index = [str(row) for row in two.pool().index]
-    shots = select_shots(two, "ids", rows=[index[7], index[2]])
-    assert [example.row for example in shots.examples] == [index[7], index[2]]
-    assert (
-        select_shots(two, "ids", rows=f"{index[7]}, {index[2]}").examples
-        == shots.examples
-    )
+    index = [str(two.pool().index[k]) for k in (7, 2)]
+    for rows in (index, ", ".join(index)):
+        assert rows_of(select_shots(two, "ids", rows=rows)) == index
 
 
 QUERY: dict[str, Any] = {
@@ -369,8 +348,6 @@ def test_a_strategy_of_ones_own(two: Task) -> None:
     own = f"{__name__}:every_other"
     shots = select_shots(two, own, 3, skip=1)
     assert shots.strategy == own
-    assert [example.row for example in shots.examples] == list(
-        two.pool().index[[1, 3, 5]]
-    )
+    assert rows_of(shots) == list(two.pool().index[[1, 3, 5]])
     assert accepted_options(own) == {"skip": int}
     assert not is_per_row(own)
