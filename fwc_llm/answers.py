@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fwc_llm.errors import Ambiguous, FwcError, InputTypeError, checked
-from fwc_llm.models.base import Reply
+from fwc_llm.models.base import Reply, likelier
 from fwc_llm.sanitize import Fields, Json, kind_of
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 
@@ -269,6 +269,26 @@ _SCORE = re.compile(  # of the answer, one half or more
     r"(?:1\.0+|0?\.[5-9]\d*|(?:100|[5-9]\d)(?:\.\d+)? ?%)(?: (?:sure|certain|confident))?\W*",
     re.IGNORECASE,
 )
+
+# A stated probability: 0.73, 73 %, 73/100. No number has a sign.
+_NUMBER = (
+    r"(?P<number>(?:\d+(?:[.,]\d+)?|[.,]\d+)(?:e-\d{1,2})?)"
+    r"(?: ?(?P<percent>%|(?:percent|per cent|prozent|pour cent|por ciento|per cento|por cento)\b)"
+    r"| ?(?:[/⁄]|out of) ?(?P<whole>[1-9]\d{0,8}))?"
+)
+_ANOTHER = re.compile(
+    r"(?<![\d.,])[01]?[.,]\d|\d ?(?:%|[/⁄] ?\d)"
+)  # may be a probability
+_PROBABILITY = (
+    r"(?:probability|likelihood|chance|p|wahrscheinlichkeit|probabilité|probabilidad"
+    r"|probabilità|probabilidade)"
+)
+_PARTS = re.compile(
+    r"\n+|(?<=[.!?]) +(?=[A-ZÀ-Þ])|, *(?=[\"'])"
+)  # lines, sentences, fields of JSON
+_HEADED = re.compile(
+    r"(?<=[^\W\d]):?\s*\n\s*(?=\S?[.,]?\d)"
+)  # a heading, then a number
 
 # The structure of a sentence that answers.
 _NOUN = (
@@ -670,10 +690,14 @@ def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
     text = _CODE.sub(
         lambda block: block[2] if block[1].lower() in _PROSE else "\n", text
     )
-    text = _STRUCK.sub("\n", _normal(_with_json_read(text)))
-    text = _TAG.sub("\n", _FIELD.sub(r"\n\1: ", _MARKUP.sub("", text)))
-    text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", text))
+    text = _unmarked(_STRUCK.sub("\n", _normal(_with_json_read(text))))
     return _choice(yes, no).sub("¤", text)
+
+
+def _unmarked(text: str) -> str:
+    """The normalized text without tags and markup; the tag of a field is its label."""
+    text = _TAG.sub("\n", _FIELD.sub(r"\n\1: ", _MARKUP.sub("", text)))
+    return re.sub("\n[ \n]+", "\n", re.sub(" +", " ", text))
 
 
 def _with_json_read(text: str) -> str:
@@ -715,14 +739,20 @@ class ReplyReading:
 
 
 def read_answer(
-    reply: Reply, words: Words = YES_NO, greedy: bool = False
+    reply: Reply, words: Words = YES_NO, greedy: bool = False, stated: bool = False
 ) -> ReplyReading:
     """Read answer and P(yes) of a reply.
 
     Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says
-    otherwise, the tokens are not those of the answer, and P(yes) is unknown.
+    otherwise, the tokens are not those of the answer, and P(yes) is unknown. With `stated`, the
+    reply has to state P(yes), and a word alone is no answer.
     """
     answer = parse_answer(reply, words)
+    if stated:
+        share = stated_probability(reply, answer, words)
+        if share is None:
+            return ReplyReading(Answer(None, answer.reason or "other"), None)
+        return ReplyReading(Answer(likelier(share)), share)
     p = probability(reply, words)
     contradicts = False
     if greedy and answer.value and p is not None:
@@ -740,6 +770,71 @@ def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     return (
         abs(p) if p is not None and 0.0 <= p <= 1.0 else None
     )  # not -0.0: its minus looks like a formula
+
+
+def stated_probability(reply: Reply, found: Answer, words: Words) -> float | None:
+    """The one number of a reply that may be P(yes), in [0, 1]; else None.
+
+    The number stands alone, or after words that say what it is ("Probability of yes: 73 %").
+    `found` is the reply's answer in words: none, or the likelier one.
+    """
+    text, _ = without_reasoning(reply.text or "")
+    bare = not re.search(
+        r"[^\W\d]", text
+    )  # then also words such as 1 and 0 are numbers
+    if found.reason == "ambiguous" and bare:
+        found = Answer(None, "other")
+    if found.reason not in ("", "other", "truncated") or len(text) > _SEEN:
+        return None
+    if text in ("yes", "no"):  # a function's number
+        return probability(Reply(text, p_yes=reply.p_yes))
+    yes, _ = _words_of(words)
+    share = _stated(text, yes, reply.ending == "truncated")
+    agrees = share is not None and (bare or found.value in (None, likelier(share)))
+    return share if agrees else None
+
+
+@lru_cache(maxsize=10_000)
+def _stated(text: str, yes: tuple[str, ...], cut: bool) -> float | None:
+    plain = _unmarked(_normal(text)).replace("\\", "").replace("_", " ")
+    parts = [part.strip() for part in _PARTS.split(_HEADED.sub(": ", plain))]
+    if cut:  # "0.7" may go on
+        parts.pop()
+    statement = _statement(yes)
+    shares = set[float]()
+    for part in parts:
+        found = statement.fullmatch(part)
+        if found:
+            number = float(found["number"].replace(",", "."))
+            whole = 100 if found["percent"] else int(found["whole"] or 1)
+            shares.add(round(number / whole, 12))
+        elif _ANOTHER.search(part):
+            return None
+    share = shares.pop() if len(shares) == 1 else math.nan
+    return share if share <= 1.0 else None
+
+
+@lru_cache(maxsize=64)
+def _statement(yes: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a probability of yes, after words that say what it is."""
+    words = f"(?:{'|'.join(_spellings(yes))})"
+    of_yes = (
+        r"(?: ?[(\[]?(?:(?: (?:of|for|that|für|von|de|di|pour|para|per))? "
+        r"(?:(?:the )?answer (?:is|being) )?)?"
+        rf"[\"'“‘]?{words}[\"'”’]?[)\]]?)?"
+    )
+    label = (
+        r"(?:(?:the|my|an?|final|overall|best|estimated|predicted|model['’]s|die|meine|la|ma|mi|mia"
+        rf"|minha) ){{0,4}}(?:{words} )?(?:{_PROBABILITY}|{_NOUN}){of_yes}[\"']?"
+        r"(?: (?:is|of|at|would be|ist|est|es|è|é))?(?: ?(?:[:=→]|->|=>)| [–—-](?= )){0,2} ?[\"']?"
+    )
+    says = r"(?:I(?:['’]d| would| will)? (?:estimate|say|guess|predict|assign|give)(?::? ))?"
+    about = r"(?:[~≈] ?|(?:about|approximately|around|roughly|etwa|circa|environ) )?"
+    return re.compile(
+        rf"(?:[-•] )?[\"'“‘«(\[]*(?:{_CONCLUDES})?{says}(?:{label}){{0,2}}{about}{_NUMBER}"
+        rf"(?: (?:{_PROBABILITY}){of_yes})?[\s.!,\"'”’»)\]]*",
+        re.IGNORECASE,
+    )
 
 
 def p_yes(

@@ -11,6 +11,7 @@ class SettingsKeywords(typing.TypedDict, total=False):
     repeats: int
     seed: int
     api: typing.Literal["chat", "decisions", "systemone"]
+    answer_format: typing.Literal["word", "json", "probability"]
     template: str
     templates: tuple[str, ...]
     samples: int
@@ -34,7 +35,6 @@ class ClientKeywords(typing.TypedDict, total=False):
     params: collections.abc.Mapping[str, typing.Any]
     max_tokens: int | None
     logprobs: bool
-    answer_format: typing.Literal["word", "json"]
     no_watch: bool
     strict: bool
     rpm: float | None

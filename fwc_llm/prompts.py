@@ -10,6 +10,7 @@ System messages and examples are rendered once per `Prompt` and come first, so t
 cache them. The queried row follows.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache, partial
@@ -25,8 +26,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.cell_rules import TaskRow
 from fwc_llm.errors import FwcError, checked, did_you_mean, require
-from fwc_llm.files import PATH, resource_dir
+from fwc_llm.files import PATH, read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
+from fwc_llm.models.client import STATED, AnswerFormat
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import Fields, Json, utf8_safe
 from fwc_llm.shots.base import Shots
@@ -52,7 +54,7 @@ class Prompt:
     `template` is the name of a set (see `templates`) or a folder of your own. Its templates are
     trusted code: Jinja's sandbox denies them access to the system, but does not limit their running
     time. `edits` are of `EDITS`. With `question_apart`, for decision models, the question is a
-    message of role `question` after the row.
+    message of role `question` after the row. With `stated`, the model has to reply with P(yes).
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Prompt:
         template: str | Path = "default",
         edits: Collection[str] = (),
         question_apart: bool = False,
+        stated: bool = False,
     ) -> None:
         for edit in edits:
             if edit not in EDITS:
@@ -69,6 +72,11 @@ class Prompt:
                     f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}"
                 )
         self._templates = _template_set(template)
+        if stated and not self._templates.uses("probability"):
+            raise FwcError(
+                f"{self._templates.folder} has no sentence that asks for a probability: write one "
+                "between {% if probability %} and {% endif %}"
+            )
         self._question_apart = question_apart
         self._criteria: Mapping[Any, str] = task.rules.criteria
         self._cells = ShownColumns(
@@ -95,6 +103,7 @@ class Prompt:
             **says,
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
+            "probability": stated,
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
             "question_apart": partial(
                 _question_apart, self._templates.folder.name, question_apart
@@ -179,15 +188,16 @@ def build_prompt(
     shots: "Shots | None" = None,
     template: str | Path = "default",
     allow_changed_data: bool = False,
+    answer_format: AnswerFormat = "word",
 ) -> "list[ChatMessage]":
     """Build the chat messages that ask about `row`, with the examples `shots`.
 
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
-    System messages and examples are rendered once for repeated calls with the same task, shots and
-    template. `FwcError` for a row that is one of the examples: it has an example's cells, and is
-    not another row of the table, by id and cells; and, unless `allow_changed_data`, for examples of
-    another table.
+    With the `answer_format` "probability" the model is asked for P(yes) and not for a word. System
+    messages and examples are rendered once for repeated calls with the same arguments. `FwcError`
+    for a row that is one of the examples: it has an example's cells, and is not another row of the
+    table, by id and cells; and, unless `allow_changed_data`, for examples of another table.
     """
     from fwc_llm.shots.storage import check_task
 
@@ -202,11 +212,12 @@ def build_prompt(
         )
         check_task(shots, task, allow_changed_data, "the set of examples")
         _refuse_example(task, row, record, shots)
-    key = (task, shots, _template_set(template))
+    stated = answer_format == STATED
+    key = (task, shots, _template_set(template), stated)
     for before, prompt in _recent:
         if all(map(is_, before, key)):
             return prompt.build(record)
-    prompt = Prompt(task, shots, template)
+    prompt = Prompt(task, shots, template, stated=stated)
     _recent.appendleft((key, prompt))
     return prompt.build(record)
 
@@ -226,7 +237,7 @@ def _refuse_example(task: "Task", given: Any, record: TaskRow, shots: Shots) -> 
             )
 
 
-_recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
+_recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet, bool], Prompt]]" = deque(
     maxlen=8
 )
 
@@ -334,6 +345,11 @@ class TemplateSet:
                 f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}"
             )
         return messages
+
+    def uses(self, variable: str) -> bool:
+        """Whether a template of the folder uses the variable."""
+        used = re.compile(rf"\{{[{{%][^}}]*\b{variable}\b")
+        return any(used.search(read_text(file)) for file in self.folder.glob("*.j2"))
 
     def question(self, variables: Fields) -> "Message":
         """The question as a message of its own."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fwc_llm.answers import Answer, p_yes, parse_answer
+from fwc_llm.answers import Answer, p_yes, parse_answer, read_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.words import YES_NO, spellings
@@ -262,3 +262,10 @@ def test_p_yes_is_none_where_neither_word_has_mass() -> None:
         [("no", math.nan)],
     ):
         assert p_yes(top) is None
+
+
+def test_a_probability_is_read_where_a_reply_states_one() -> None:
+    for case in corpus("stated"):
+        reply = Reply(case["content"], case.get("finish_reason", "stop"))
+        found = read_answer(reply, case.get("words", YES_NO), stated=True)
+        assert [found.p_yes, found.answer.reason] == case["read"], case

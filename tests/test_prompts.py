@@ -6,6 +6,7 @@ it.
 
 import json
 import os
+import re
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -220,6 +221,29 @@ def test_unknown_template_sets_are_refused_with_the_list(
     (tmp_path / "system.j2").write_text("")
     with refused(r"is not a template set: it has no shots\.j2"):
         Prompt(adult, None, tmp_path)
+
+
+@pytest.mark.parametrize("template", CHATS)
+def test_a_probability_is_asked_for_in_the_place_of_a_word(template: str) -> None:
+    """Examples keep their words: their labels are what happened, and no probabilities."""
+    task = load_task("census")
+    row = row_of(task)
+    for shots in (None, shots_of(task, weighted=False)):
+        words = build_prompt(task, row, shots, template)
+        stated = build_prompt(task, row, shots, template, False, "probability")
+        assert stated[1:-1] == words[1:-1]
+        text = str([stated[0], stated[-1]])
+        assert "number from 0 to 1" in text
+        assert re.search("or '?no'?[.]", text) is None
+
+
+def test_a_template_set_without_a_sentence_for_a_probability_is_named(
+    tmp_path: Path,
+) -> None:
+    task = load_task("census")
+    given: Any = {"template": template_set(tmp_path), "answer_format": "probability"}
+    with refused("has no sentence that asks for a probability: write one between"):
+        build_prompt(task, row_of(task), **given)
 
 
 if __name__ == "__main__":

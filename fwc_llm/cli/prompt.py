@@ -10,7 +10,10 @@ from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Json, parse_json
 
-_SETTINGS = ("m", "epsilon", "n_test", "base_parity", "seed", "api", "template")
+_SETTINGS = (
+    *("m", "epsilon", "n_test", "base_parity", "seed", "api", "answer_format"),
+    "template",
+)
 
 
 @flags.command("prompt", Settings, names=_SETTINGS)
@@ -73,7 +76,12 @@ def prompt(
         title = f"the row is in {record}"
         notes(*cleaned.notes)
         prompt = Prompt(
-            table, chosen, settings.template, edits, settings.question_apart
+            table,
+            chosen,
+            settings.template,
+            edits,
+            settings.question_apart,
+            settings.stated,
         )
         messages = prompt.build(cleaned)
     if as_json:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
 
 
-@flags.command("tune", Settings, Client, names=("n_test", "base_parity", "seed", "api"))
+@flags.command(
+    "tune",
+    Settings,
+    Client,
+    names=("n_test", "base_parity", "seed", "api", "answer_format"),
+)
 def tune(
     task: str = flags.option(
         "A built-in task or a task file (.toml).", default="adult"

@@ -23,7 +23,9 @@ from fwc_llm.evaluation.experiment_file import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import in_shell
 from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models.base import FromTable
 from fwc_llm.models.bodies import asks_json
+from fwc_llm.models.client import STATED
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.notices import Say, context_of_caller, tell
@@ -204,7 +206,8 @@ def prepare(
     (conditions that no arm may meet), by which reports choose the best arm.
     """
     named_chat = isinstance(model, str) and settings.api == "chat"
-    needs_p = named_chat and settings.threshold is not None and not client.logprobs
+    without = not (client.logprobs or settings.stated)
+    needs_p = named_chat and settings.threshold is not None and without
     if needs_p:
         client = client.updated(logprobs=True)
     table = as_task(task, data_dir)
@@ -289,7 +292,8 @@ class Job:
         if not begun:
             self.preflight()
         folder.create()
-        with Journal(folder.path, self.plan.task.spellings) as journal:
+        stated = self.plan.settings.stated
+        with Journal(folder.path, self.plan.task.spellings, stated) as journal:
             try:
                 described = self._description(folder.path)
                 if begun:
@@ -479,16 +483,26 @@ def _opened(model: Any, client: Client, settings: Settings, task: Task) -> Model
     """The model for a task; `FwcError` if it lacks the api, answer format or batches wanted."""
     if isinstance(model, str):
         words = tuple(task.rules.words.values())
-        model = open_model(model, client, api=settings.api, words=words)
+        model = open_model(
+            model,
+            client,
+            api=settings.api,
+            answer_format=settings.answer_format,
+            words=words,
+        )
     answerer = about(as_model(model, client.deadline), task)
     api = traits(answerer).api
     if settings.api not in {"chat", api}:
         who = "use a model of a service with this protocol (--base-url)"
         raise FwcError(f"{answerer.name} does not support --api {settings.api}: {who}")
-    if client.answer_format == "json" and not asks_json(answerer.parameters):
+    form = settings.answer_format
+    gives_p = api != "chat" or isinstance(answerer, FromTable)
+    unable = {"json": not asks_json(answerer.parameters), STATED: gives_p}
+    if unable.get(form):
         raise FwcError(
-            f"{answerer.name} does not support --answer-format json: leave it out"
+            f"{answerer.name} does not support --answer-format {form}: leave it out"
         )
+    settings.check_logprobs(client.logprobs)
     if api != "chat" and client.batch:
         raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
     return answerer

@@ -32,6 +32,7 @@ from fwc_llm.metrics.arm_comparison import ComparedArms, compare
 from fwc_llm.metrics.counts import BY_KEY, plain
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
+from fwc_llm.models.client import AnswerFormat
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.notices import Say, spoken, tell
 from fwc_llm.number_format import number
@@ -283,7 +284,9 @@ class _Tuning:
         begun = (self.folder.path / FILE_NAME).is_file()
         if not begun:
             self.folder.create()
-        with Journal(self.folder.path, self.job.plan.task.spellings) as journal:
+        plan = self.job.plan
+        stated = plan.settings.stated
+        with Journal(self.folder.path, plan.task.spellings, stated) as journal:
             if begun and (len(journal) or batches_under_way(self.folder.path)):
                 self._check_same()
             else:
@@ -509,6 +512,7 @@ def tune(
     seed: int = 0,
     out: str | Path | None = None,
     api: Api = "chat",
+    answer_format: AnswerFormat = "word",
     client: Client | None = None,
     data_dir: str | Path | None = None,
     cancel_batch: bool = False,
@@ -532,7 +536,8 @@ def tune(
     zero-shot, balanced and FWC in the same template set.
 
     `client` has the options of the service; they may also be passed by name. `api` is its protocol
-    ("chat"; "decisions" or "systemone" for decision models). `cancel_batch` cancels the folder's
+    ("chat"; "decisions" or "systemone" for decision models), `answer_format` as in `evaluate`.
+    `cancel_batch` cancels the folder's
     pending batches and sends their requests live.
 
     All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is
@@ -565,6 +570,7 @@ def tune(
         template=templates[0],
         templates=tuple(templates),  # which are all checked before any request
         api=api,
+        answer_format=answer_format,
         **{
             name: value for name, value in chosen.items() if value not in (None, "task")
         },
@@ -607,6 +613,7 @@ def tune(
         "model": job.model.name,
         "simulated": traits(job.model).simulated or table.simulated,
         "parameters": dict(job.model.parameters),
+        "answer_format": answer_format,
         "goal": asdict(goal),
         "rows": len(pool_rows),
         "n_test": settings.n_test,

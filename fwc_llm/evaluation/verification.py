@@ -168,7 +168,12 @@ def _replanned(run: Run, again: RunFolder, table: Task) -> Iterator[Finding]:
             why = f"arm {name!r} is a function, and what a folder names is not run"
             yield Finding("questions.jsonl", NOT_CHECKED, why)
             return
-    settings = {name: run.described["settings"][name] for name in Settings.model_fields}
+    recorded_settings = run.described["settings"]
+    settings = {
+        name: recorded_settings[name]
+        for name in Settings.model_fields
+        if name in recorded_settings  # an older version has fewer
+    }
     changed = options.get("allow-changed-data", False)
     plan = make_plan(table, sources, Settings(**settings), changed)
     recorded = {arm: run.shots(arm) for arm in run.arms}

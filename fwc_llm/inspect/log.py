@@ -13,7 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import failing_as, is_file
 from fwc_llm.models.base import is_simulation
-from fwc_llm.models.client import Client
+from fwc_llm.models.client import STATED, Client
 from fwc_llm.models.inspect import from_chat, read_log, sample_reply
 from fwc_llm.models.openai.chat import request_parameters
 from fwc_llm.runs import folder as layout
@@ -118,7 +118,9 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     folder.create()
     from fwc_llm.runs.recorded_run import score_run
 
-    with Journal(folder.path, described.get("words", YES_NO)) as journal:
+    words = described.get("words", YES_NO)
+    stated = described["settings"].get("answer_format") == STATED
+    with Journal(folder.path, words, stated) as journal:
         for question, sample in samples:
             arm, repeat, row, variant = (
                 question[name] for name in ("arm", "repeat", "row", "variant")
@@ -126,7 +128,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
             journal.append(
-                make_record(request, call, sample_reply(sample), journal.words)
+                make_record(request, call, sample_reply(sample), words, stated)
             )
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)

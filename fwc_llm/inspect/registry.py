@@ -23,9 +23,10 @@ from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import read_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.inspect.log import FORMAT, KEY, default_options
+from fwc_llm.models.client import STATED
 from fwc_llm.models.inspect import from_chat, to_chat, to_reply
 from fwc_llm.models.surrogate.model import NAME, Surrogate
 from fwc_llm.models.surrogate.protocol import CHAT, Call, chat_body
@@ -115,12 +116,14 @@ def _rows(scores: list[SampleScore]) -> list[Json]:
 
 @scorer(metrics=[decisions()])
 def decision() -> Scorer:
-    """Scorer with `parse_answer`: "C" is right, "I" is wrong, "N" is unread."""
+    """Scorer with `read_answer`: "C" is right, "I" is wrong, "N" is unread."""
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = to_reply(state.output)
         words = state.metadata.get("words") or YES_NO
-        answer = parse_answer(reply, words)
+        stated = state.metadata.get("answer_format") == STATED
+        reading = read_answer(reply, words, stated=stated)
+        answer = reading.answer
         right = (
             "N" if answer.value is None else "C" if answer.value == target.text else "I"
         )
@@ -131,7 +134,7 @@ def decision() -> Scorer:
             reason=_REASONS.get(answer.reason, "invalid_response_format")
             if answer.reason
             else None,
-            metadata={"reason": answer.reason, "p_yes": p_yes(reply.logprobs, words)},
+            metadata={"reason": answer.reason, "p_yes": reading.p_yes},
         )
 
     return score
@@ -188,10 +191,11 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
         row = group[0].row
         return repeat, places.setdefault((repeat, row), len(places))
 
-    if plan.task.spellings == spellings("", YES_NO):
-        words = {}
-    else:
-        words = {"words": plan.task.spellings}
+    further: Json = {}
+    if plan.task.spellings != spellings("", YES_NO):
+        further["words"] = plan.task.spellings
+    if plan.settings.stated:
+        further["answer_format"] = STATED
     samples = [
         Sample(
             input=to_chat(call.messages),
@@ -199,7 +203,7 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
             id="/".join(
                 filter(None, (call.arm, str(call.repeat), call.row, call.variant))
             ),
-            metadata=question | words,
+            metadata=question | further,
         )
         for call, question in sorted(
             zip(plan.calls(), plan.questions(), strict=True), key=place
@@ -247,6 +251,12 @@ def _build(name: str) -> Callable[..., Task]:
                 strategy_options=options or {},
                 **settings,
             )
+            plan.settings.check_logprobs(logprobs)
+            if plan.settings.answer_format == "json":
+                raise FwcError(
+                    "answer_format json is for fwc-llm eval: Inspect asks for words, or for a "
+                    "probability"
+                )
         except FwcError as error:
             raise refused(str(error)) from error
         return _task(plan, logprobs)

@@ -81,7 +81,7 @@ class Statistics:
     `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
     else the DP gap. `labels_fixed`: rows were drawn so. `views` are the protected
     attributes, one by one and last all crossed. `units` were drawn; `heavy` are sentences on
-    people who alone hold a quarter of a group's rows.
+    people who alone hold a quarter of a group's rows. `stated`: P(yes) is a number in the reply.
     """
 
     records: Records
@@ -101,6 +101,7 @@ class Statistics:
     units: Units = "rows"
     heavy: Sequence[str] = ()
     notes: Sequence[str] = ()
+    stated: bool = False
 
     @property
     def lead(self) -> str:

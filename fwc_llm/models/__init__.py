@@ -17,7 +17,7 @@ from fwc_llm.models.base import (
     Usage,
     traits,
 )
-from fwc_llm.models.client import Client, is_local
+from fwc_llm.models.client import AnswerFormat, Client, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
@@ -48,6 +48,7 @@ def open_model(
     client: Client | None = None,
     *,
     api: str = "chat",
+    answer_format: AnswerFormat = "word",
     words: Sequence[str] = ("yes", "no"),
     **options: "Unpack[ClientKeywords]",
 ) -> Model:
@@ -62,9 +63,9 @@ def open_model(
     python:MODULE:NAME      your function or model
 
     Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
-    "systemone", a service's decision model is asked for P(yes). `words` are the two answers of an
-    enforced `answer_format`. Opening sends no request and needs
-    no key. Notices of a model, such as an adapted parameter, are `RunWarning`s.
+    "systemone", a service's decision model is asked for P(yes). With `answer_format` "json", a
+    service has to answer with one of the two `words`. Opening sends no request and needs no key.
+    Notices of a model, such as an adapted parameter, are `RunWarning`s.
 
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
@@ -78,6 +79,8 @@ def open_model(
         raise FwcError(f"the model's name has the form of a key: {remedy}")
     if client.api_key_env is not None:
         hide_variable(client.api_key_env)
+    if answer_format != "json":
+        words = ()
     kind, colon, form = name.partition(":")
     prefix = kind + colon
     if client.base_url is not None:
@@ -116,7 +119,7 @@ def open_model(
     if api != "chat":
         from fwc_llm.models.decisions import DecisionModel
 
-        return DecisionModel(name, client, tell, api=api)
+        return DecisionModel(name, client, tell, api=api, words=words)
     if client.base_url is None and not os.environ.get("OPENAI_BASE_URL"):
         _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel

@@ -149,6 +149,11 @@ class Reply:
         return ending_of(self.finish_reason)
 
 
+def likelier(p: float) -> Literal["yes", "no"]:
+    """The answer of a model that gives P(yes)."""
+    return "yes" if p >= 0.5 else "no"
+
+
 class Attempts:
     """Permission to repeat a failed request; this base class sets no limit."""
 

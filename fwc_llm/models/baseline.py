@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from fwc_llm.models.base import FromTable, Messages, Reply, RowContext, Training, Usage
+from fwc_llm.models.base import (
+    FromTable,
+    Messages,
+    Reply,
+    RowContext,
+    Training,
+    Usage,
+    likelier,
+)
 from fwc_llm.sanitize import Fields
 
 if TYPE_CHECKING:
@@ -121,7 +129,7 @@ class Baseline(FromTable):
         p = float(self._fitted[training].probabilities([asked.values])[0])
         p = min(max(p, _SUREST), 1 - _SUREST)
         return Reply(
-            text="yes" if p >= 0.5 else "no",
+            text=likelier(p),
             finish_reason="stop",
             p_yes=p,
             usage=Usage(),

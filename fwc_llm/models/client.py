@@ -3,13 +3,16 @@
 import json
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import field_validator
 
 from fwc_llm.options import COST, SERVICE, Options, option
 from fwc_llm.sanitize import Fields
+
+AnswerFormat: TypeAlias = Literal["word", "json", "probability"]
+STATED = "probability"  # the answer format of replies that state P(yes)
 
 
 def is_local(url: str | None) -> bool:
@@ -56,9 +59,6 @@ class Client(Options):
     )
     logprobs: bool = option(
         False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE
-    )
-    answer_format: Literal["word", "json"] = option(
-        "word", "Form of answers: word, or enforced json.", SERVICE
     )
     no_watch: bool = option(
         False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE

@@ -12,7 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, role_of
+from fwc_llm.models.base import (
+    CRITERIA,
+    QUESTION,
+    Message,
+    Messages,
+    Reply,
+    likelier,
+    role_of,
+)
 from fwc_llm.models.bodies import name_in, read_usage
 from fwc_llm.models.openai.chat import ChatModel, check_parameters
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
@@ -194,7 +202,7 @@ class DecisionModel(ChatModel):
         for_chats = {
             "logprobs": options.logprobs,
             "max_tokens": options.max_tokens is not None,
-            "answer_format": options.answer_format == "json",
+            "answer_format": bool(words),
         }
         name = next((name for name, is_set in for_chats.items() if is_set), "")
         if name:
@@ -249,7 +257,7 @@ class DecisionModel(ChatModel):
                 f"{self.where} reports that it truncated some inputs: results.json counts them"
             )
         return Reply(
-            text="" if p is None else "yes" if p >= 0.5 else "no",
+            text="" if p is None else likelier(p),
             refusal=p is None,
             p_yes=p,
             truncated=bool(cut),

@@ -22,7 +22,15 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError, checked, require
-from fwc_llm.models.base import FromTable, Messages, Model, Reply, RowContext, Usage
+from fwc_llm.models.base import (
+    FromTable,
+    Messages,
+    Model,
+    Reply,
+    RowContext,
+    Usage,
+    likelier,
+)
 from fwc_llm.models.identity import digest_of_fitted, digest_of_function, qualified_name
 from fwc_llm.sanitize import (
     Fields,
@@ -52,7 +60,7 @@ def read_answer(answer: Any) -> Reply:
             text=None,
             error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}",
         )
-    return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
+    return Reply(text=likelier(value), p_yes=float(value))
 
 
 def _checked(reply: Reply) -> Reply:

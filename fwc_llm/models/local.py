@@ -17,7 +17,7 @@ from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import YES_OR_NO, Service, request_parameters
+from fwc_llm.models.openai.chat import Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
 from fwc_llm.notices import Say
@@ -67,7 +67,7 @@ class LocalModel(Service):
         name: str,
         client: Client,
         notice: Say | None = None,
-        words: Sequence[str] = YES_OR_NO,
+        words: Sequence[str] = (),
     ) -> None:
         self.where, self._path = name, model_file(name)
         params = dict(client.params)

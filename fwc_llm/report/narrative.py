@@ -107,6 +107,8 @@ def what_was_run(run: "Run") -> str:
 
 def _how(run: "Run") -> str:
     api = run.results.get("api") or "chat"
+    if run.stated:
+        return f" (stated P(yes), yes from {HALF:g} on)"
     if api == "chat":
         return ""
     return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
@@ -736,8 +738,9 @@ def all_alike(stats: Statistics, conditions: Sequence[str]) -> Iterator[str]:
         if right.known:
             auc = stats.of("auc", arm.arm)
             would = who_gets(stats.shares(arm.arm, "selection_rate_at_median"))
+            source = "Stated P(yes)" if stats.stated else "P(yes)"
             text += (
-                f" P(yes) ranks rows (AUC {number(auc.value)}, {interval(auc.ends)}): "
+                f" {source} ranks rows (AUC {number(auc.value)}, {interval(auc.ends)}): "
                 f"with its median as the line, the model would say {would}, "
                 f"{measured(BY_KEY['dp_gap'], gap)}, {measured(BY_KEY['accuracy'], right)}."
             )

@@ -10,13 +10,19 @@ from fwc_llm.report.table_model import Cells, Row, Scale, Section, difference, v
 
 def probabilities(stats: Statistics) -> Section:
     """The section on P(yes); empty if no arm has P(yes)."""
-    intro = (
+    source = (
         "The model also gave its probability of yes. Coverage is the share of rows with a known "
-        "P(yes): it "
-        "is unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is "
-        "chance; a "
-        "constant P(yes) of 0.5 has a Brier score of 0.25."
+        "P(yes): it is unknown if yes and no together have less than 5 % probability."
     )
+    if stats.stated:
+        source = (
+            "P(yes) is stated: the number in the model’s reply. Coverage is the share of rows with "
+            "such a number."
+        )
+    chance = (
+        "An AUC of 0.5 is chance; a constant P(yes) of 0.5 has a Brier score of 0.25."
+    )
+    intro = f"{source} {chance}"
     rows: list[Row] = []
     for arm in _arms(stats):
         auc, brier, error, gap, coverage = (
@@ -50,7 +56,7 @@ def probabilities(stats: Statistics) -> Section:
     ]
     parts = [calibration(stats)] if rows else []
     return Section(
-        "Probabilities",
+        "Stated probabilities" if stats.stated else "Probabilities",
         headings,
         rows,
         notes(stats),
@@ -96,7 +102,7 @@ def calibration(stats: Statistics) -> Section:
         "Calibration error",
     ]
     scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
-    title = "Calibration of P(yes) per group"
+    title = f"Calibration of {'stated ' * stats.stated}P(yes) per group"
     return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 

@@ -87,7 +87,11 @@ def _unrated(run: "Run") -> str:
     """A note on a run that asked for probabilities of words, and got none."""
     asked = (run.described.get("parameters") or {}).get("logprobs")
     arms = (arm.arm for arm in run.statistics.arms)
-    if not asked or any(run.statistics.of("brier", arm).known for arm in arms):
+    if (
+        not asked
+        or run.stated
+        or any(run.statistics.of("brier", arm).known for arm in arms)
+    ):
         return ""
     return _NO_PROBABILITY
 

@@ -32,16 +32,17 @@ def threshold_section(run: Run) -> Json | None:
     if not arms:
         return None
     rule = run.results["threshold"]
-    return {"rule": rule, "words": _words(rule), "arms": arms}
+    return {"rule": rule, "words": _words(rule, run.stated), "arms": arms}
 
 
-def _words(rule: float | str) -> str:
+def _words(rule: float | str, stated: bool) -> str:
+    source = "the stated P(yes)" if stated else "P(yes)"
     how = "set beforehand"
     if str(rule) in _RULES:
         how = "chosen on pool rows that were asked first and are neither test rows nor examples: "
         how += _RULES[str(rule)]
     return (
-        f"Here the answer is yes if P(yes) is at least the threshold. All groups share a "
+        f"Here the answer is yes if {source} is at least the threshold. All groups share a "
         f"threshold, {how}. "
         "All other sections are about the answers as given. Intervals take the threshold as fixed; "
         "those of the differences hold for these examples."

@@ -249,7 +249,9 @@ class Budget:
         **further: bool,
     ) -> Json:
         """Write a reply; `unknown` attempts may have been charged, each at most its worst case."""
-        record = make_record(request, call, reply, journal.words) | further
+        record = (
+            make_record(request, call, reply, journal.words, journal.stated) | further
+        )
         if unknown:
             record["unknown_attempts"] = unknown
             record["most_usage"] = dict(vars(self.worst_case(call.messages)))

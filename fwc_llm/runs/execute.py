@@ -280,6 +280,7 @@ class Watch:
         self._model = model
         self._arms = arms
         self._needs_p = settings.threshold is not None
+        self._stated = settings.stated
         self._read: set[str] = set()
         self._unread: defaultdict[str, list[Fields]] = defaultdict(list)
         self._under_way: Counter[str] = Counter()
@@ -329,7 +330,7 @@ class Watch:
         counted = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common())
         texts = (record["text"] for record in unread)
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
-        remedy = unread_remedy(reasons, self._model.parameters)
+        remedy = unread_remedy(reasons, self._model.parameters, self._stated)
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {examples}): "
             f"{remedy}, with a new --out folder; the replies are kept, and --set no_watch=true "

@@ -86,9 +86,13 @@ def call_id(parameters: str, call: PlannedCall) -> str:
 
 
 def make_record(
-    request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO
+    request: str,
+    call: PlannedCall,
+    reply: Reply,
+    words: Words = YES_NO,
+    stated: bool = False,
 ) -> Json:
-    """The journal's record of one reply, without keys, with the answer parsed by `words`."""
+    """The journal's record of one reply, without keys; `read_answer` explains the arguments."""
     reply = replace(reply, **sanitize_json(dict(vars(reply))))
     record = {
         "request": request,
@@ -97,7 +101,7 @@ def make_record(
         "row": call.row,
         "variant": call.variant,
         **vars(reply),
-        **parsed(reply, words),
+        **parsed(reply, words, stated),
         "parser": PARSER,
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "latency": round(reply.latency, 4),
@@ -110,9 +114,9 @@ def make_record(
     }
 
 
-def parsed(reply: Reply, words: Words = YES_NO) -> Json:
+def parsed(reply: Reply, words: Words = YES_NO, stated: bool = False) -> Json:
     """Parse a reply: `answer`, `reason` and `p_yes`."""
-    reading = read_answer(reply, words)
+    reading = read_answer(reply, words, stated=stated)
     answer = reading.answer
     return {"answer": answer.value, "reason": answer.reason, "p_yes": reading.p_yes}
 
@@ -121,14 +125,16 @@ _LEFT_OUT = {"prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
 
 
 class Journal:
-    """All replies of one run, locked by one process at a time; `words` are the task's.
+    """All replies of one run, locked by one process at a time.
 
-    Opening creates the file or cuts off its incomplete last line. A record with a text answers its
-    request.
+    `words` are the task's; `stated`: replies state P(yes). Opening creates the file or cuts off its
+    incomplete last line. A record with a text answers its request.
     """
 
-    def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
-        self.path, self.words = Path(folder) / FILE_NAME, words
+    def __init__(
+        self, folder: str | Path, words: Words = YES_NO, stated: bool = False
+    ) -> None:
+        self.path, self.words, self.stated = Path(folder) / FILE_NAME, words, stated
         self._longest = 0  # prompt tokens of one request
         self.usage = Usage()  # total of all live requests
         self.batch_usage = Usage()  # total of all requests through the Batch API

@@ -281,7 +281,7 @@ class Plan:
         """Notes on answers in other words than yes and no, for chats."""
         yes = self.task.rules.words["yes"]
         no = self.task.rules.words["no"]
-        if self.settings.question_apart:
+        if self.settings.question_apart or self.settings.stated:
             return []
         if (yes, no) == ("yes", "no"):
             pairs = zip(*self.task.spellings.values(), strict=False)
@@ -408,7 +408,14 @@ class Plan:
             seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
             shots = _select(self.task, arm, settings, repeat.split, seed, query)
         template = arm.template or settings.template
-        prompt = Prompt(self.task, shots, template, arm.edits, settings.question_apart)
+        prompt = Prompt(
+            self.task,
+            shots,
+            template,
+            arm.edits,
+            settings.question_apart,
+            settings.stated,
+        )
         if shared:
             self._builders[key] = prompt
         return prompt
@@ -464,7 +471,9 @@ def make_plan(
     settings, notes = fit_defaults(task, settings, chooses, api)
     if model is not None:  # before choosing examples, which may take minutes
         for template in settings.wordings:
-            traits(model).check(bare_prompt(task, template, settings.question_apart))
+            traits(model).check(
+                bare_prompt(task, template, settings.question_apart, settings.stated)
+            )
     bare = Plan(
         task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved
     )
@@ -578,11 +587,12 @@ def _training(task: Task, repeat: Repeat) -> Training:
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
-def bare_prompt(task: Task, template: str, question_apart: bool = False) -> Messages:
+def bare_prompt(
+    task: Task, template: str, question_apart: bool = False, stated: bool = False
+) -> Messages:
     """The prompt for the task's first test row, without examples."""
-    return Prompt(task, None, template, (), question_apart).build(
-        next(rows_of(task.test().head(1)))[1]
-    )
+    prompt = Prompt(task, None, template, (), question_apart, stated)
+    return prompt.build(next(rows_of(task.test().head(1)))[1])
 
 
 def default_model(task: Task) -> str:

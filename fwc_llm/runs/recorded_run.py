@@ -105,6 +105,11 @@ class Run:
         return bool(self.described.get("reference", False))
 
     @property
+    def stated(self) -> bool:
+        """Whether P(yes) is a number that the model stated."""
+        return self.results.get("p_yes") == "stated"
+
+    @property
     def created(self) -> str:
         """When the run began, in ISO 8601; "" if not recorded."""
         return str(self.described.get("created") or "")
@@ -165,7 +170,7 @@ class Run:
             *threshold_records(self.answered, self.at_threshold, ties),
             *lost_rows_records((self.results.get("rows") or {}).get("groups", ())),
         ]
-        return statistics(self.answered, further)
+        return replace(statistics(self.answered, further), stated=self.stated)
 
     def impact(self, of_law: bool = False) -> Impact:
         """The `impact_tables`."""

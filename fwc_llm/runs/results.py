@@ -16,6 +16,7 @@ import numpy as np
 from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Usage, is_simulation
+from fwc_llm.models.client import STATED
 from fwc_llm.models.recorded import Key, key_of, reply_of
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
@@ -61,21 +62,24 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words`; `greedy`: at temperature
-    0.
-    """
+    """The last reply to each question in a journal; `read_answer` explains the arguments."""
 
     def __init__(
-        self, journal: Journal, words: Words | None = None, greedy: bool = False
+        self,
+        journal: Journal,
+        words: Words | None = None,
+        greedy: bool = False,
+        stated: bool = False,
     ) -> None:
         words = words or journal.words
+        stated = stated or journal.stated
         self.simulated = False
         self._last: dict[Key, _Last] = {}
         for record in journal.records():
             error, model = (
                 sys.intern(str(record.get(name) or "")) for name in ("error", "model")
             )
-            reading = read_answer(reply_of(record), words, greedy)
+            reading = read_answer(reply_of(record), words, greedy, stated)
             if reading.p_yes is None:
                 p_yes = None
             else:
@@ -117,12 +121,13 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     described = folder.describe()
     parameters = described.get("parameters") or {}
     greedy = parameters.get("temperature") == 0
-    replies = Replies(journal, described.get("words"), greedy)
+    settings = described["settings"]
+    stated = settings.get("answer_format") == STATED
+    replies = Replies(journal, described.get("words"), greedy, stated)
     described.setdefault("simulated_answers", described["simulated"])
     if replies.simulated and not described["simulated_answers"]:
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
-    settings = described["settings"]
     rule = settings["threshold"]
     rows = [replies.row(question) | simulated for question in folder.read_questions()]
     reparsed = Counter[str]()
@@ -156,7 +161,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
     unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
-    unread = unread_summary(rows, parameters)
+    unread = unread_summary(rows, parameters, stated)
     unknown = journal.unknown + journal.unknown_batch
     data = {
         "format": "fwc-llm-results/2",
@@ -179,6 +184,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Js
         "local": described.get("local"),
         "samples": settings["samples"] if settings["samples"] > 1 else None,
         "truncated": replies.truncated,
+        "p_yes": "stated" if stated else None,
         "p_yes_contradicts": replies.contradicting,
         "unread": unread,
         "unknown_usage": asdict(unknown) if unknown != Usage() else None,

@@ -4,6 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import field_validator, model_validator
 
+from fwc_llm.errors import FwcError
+from fwc_llm.models.client import STATED, AnswerFormat
 from fwc_llm.options import SERVICE, UNREAD_HELP, VERDICT, Options, option
 from fwc_llm.sanitize import Fields, Json, parse_finite
 from fwc_llm.shots.base import DEFAULT_M
@@ -63,6 +65,9 @@ class Settings(Options):
         "chat",
         "Protocol of the service; decisions and systemone are for decision models.",
         SERVICE,
+    )
+    answer_format: AnswerFormat = option(
+        "word", "Answers: word, enforced json, or a stated probability of yes.", SERVICE
     )
     template: str = option(
         _template,
@@ -170,6 +175,19 @@ class Settings(Options):
     def question_apart(self) -> bool:
         """Whether the question is a message of its own, as decision models need it."""
         return self.api != "chat"
+
+    @property
+    def stated(self) -> bool:
+        """Whether the model states P(yes) in its reply."""
+        return self.answer_format == STATED
+
+    def check_logprobs(self, logprobs: bool) -> None:
+        """`FwcError` if P(yes) has two sources: log-probabilities and the reply's text."""
+        if self.stated and logprobs:
+            raise FwcError(
+                "--logprobs gives P(yes) of words, and with --answer-format probability the reply "
+                "states it: leave out one of the two"
+            )
 
     def as_json(self) -> Json:
         """The settings as in run.json."""

@@ -28,14 +28,24 @@ def frequent_texts(texts: Iterable[str | None]) -> list[str]:
     return found
 
 
-def unread_remedy(reasons: Mapping[str, int], parameters: Fields) -> str:
-    """What to do about replies without an answer, by their reasons; "" if that is a finding."""
+def unread_remedy(
+    reasons: Mapping[str, int], parameters: Fields, stated: bool = False
+) -> str:
+    """What to do about replies without an answer, by their reasons; "" if that is a finding.
+
+    `stated`: the replies have to state P(yes).
+    """
     commonest = max(reasons, key=reasons.__getitem__)
     limit = completion_limit(parameters)
     if commonest in KEPT_BACK:
         return ""
     if commonest == NO_P:
         return "leave --threshold out, or ask for log-probabilities (--logprobs)"
+    if stated and commonest != "truncated":
+        return (
+            "a reply has to state one number from 0 to 1: try another --template, or "
+            "--answer-format word"
+        )
     if limit is None:  # no chat model
         return "look at what the model returns to one prompt"
     if commonest == "truncated":
@@ -53,7 +63,9 @@ def unread_remedy(reasons: Mapping[str, int], parameters: Fields) -> str:
     return "try another --template, or --answer-format json if the service knows it"
 
 
-def unread_summary(rows: Iterable[Fields], parameters: Fields) -> str:
+def unread_summary(
+    rows: Iterable[Fields], parameters: Fields, stated: bool = False
+) -> str:
     """A sentence on the replies without an answer in rows of answers.csv; "" for none."""
     unread = [row for row in rows if not row["answer"] and row["reason"] != "error"]
     if not unread:
@@ -61,6 +73,7 @@ def unread_summary(rows: Iterable[Fields], parameters: Fields) -> str:
     texts = (
         "; ".join(frequent_texts(row["reply"] for row in unread)) or "none has a text"
     )
-    remedy = unread_remedy(Counter(row["reason"] for row in unread), parameters)
+    reasons = Counter(row["reason"] for row in unread)
+    remedy = unread_remedy(reasons, parameters, stated)
     found = f"most frequent among the replies without an answer: {texts}"
     return f"{found}. Remedy: {remedy}" if remedy else found

@@ -73,6 +73,8 @@ def main(folder: Path) -> None:
     shown = {"file": str(own), "shots": "zero,balanced", "n_test": 8, "m": 4}
     small = TASKS["taskfile"](**shown, base_parity=0.5)
     run("plain", TASKS["census"](**CENSUS_ARGUMENTS), "fwc/surrogate")
+    stated = TASKS["census"](**CENSUS_ARGUMENTS, answer_format="probability")
+    run("stated", stated, "fwc/surrogate")
     run(
         "epochs",
         TASKS["taskfile"](**shown, repeats=2, counterfactual=True),

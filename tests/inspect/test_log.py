@@ -57,6 +57,15 @@ def test_the_numbers_are_those_of_our_own_harness(
     assert other["about"]["model"] == "fwc/surrogate"
 
 
+def test_stated_probabilities_are_scored_and_imported(
+    logs: Path, ours: Result, tmp_path: Path
+) -> None:
+    stated = import_log(logs / "stated.eval", tmp_path / "run").answers()["p_yes"]
+    assert (stated - ours.answers()["p_yes"]).abs().max() <= 0.00501
+    first = read(logs / "stated.eval").samples[0].scores["decision"]
+    assert first.metadata["p_yes"] in set(stated)
+
+
 def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> None:
     done = fwc("report", logs / "plain.eval", "--format", "json", code=0)
     assert done.json["runs"][0]["folder"] == "plain"

@@ -69,6 +69,11 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -
         ({"template": "none"}, "no template set"),
         ({"options": "x"}, "options"),
         ({"file": "gone.toml"}, "gone.toml"),
+        ({"answer_format": "json"}, "answer_format json is for"),
+        (
+            {"answer_format": "probability", "logprobs": True},
+            "leave out one of the two",
+        ),
     ],
 )
 def test_wrong_task_arguments_are_named_without_a_traceback(

@@ -60,7 +60,6 @@ REASONING_TOKENS = (
     2000  # token limit of reasoning models, which includes their reasoning
 )
 EFFORT = "reasoning_effort"
-YES_OR_NO = ("yes", "no")
 _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
@@ -108,10 +107,11 @@ def check_parameters(params: Fields, ours: Collection[str]) -> None:
             )
 
 
-def request_parameters(
-    name: str, client: Client, words: Sequence[str] = YES_OR_NO
-) -> Json:
-    """The parameters of every request: defaults by the model's family, and `params`."""
+def request_parameters(name: str, client: Client, words: Sequence[str] = ()) -> Json:
+    """The parameters of every request: defaults by the model's family, and `params`.
+
+    `words` are the two answers that a JSON schema allows; without them, replies are free.
+    """
     params = client.params
     logprobs = client.logprobs
     check_parameters(params, _OURS)
@@ -122,13 +122,13 @@ def request_parameters(
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
-        if client.answer_format == "json":
+        if words:
             usual = JSON_TOKENS
         else:
             usual = ANSWER_TOKENS
         limit = client.max_tokens or (REASONING_TOKENS if reasons else usual)
         sent[_LIMITS[family.reasons and family.openai]] = limit
-    if client.answer_format == "json":
+    if words:
         schema = {
             "type": "object",
             "properties": {"answer": {"type": "string", "enum": list(words)}},
@@ -287,7 +287,7 @@ class ChatModel(Service):
     backoff  seconds before the first retry; later waits double, with jitter
     breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
              30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
-    words    the two answers of `answer_format` "json"
+    words    the two answers that a JSON schema allows; without them, replies are free
     """
 
     api = "chat"
@@ -306,7 +306,7 @@ class ChatModel(Service):
         timeout: float | None = None,
         backoff: float = 0.5,
         breaker: int | None = None,
-        words: Sequence[str] = YES_OR_NO,
+        words: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self._options = client = client or Client(**options)

@@ -233,10 +233,12 @@ class Surrogate(Unconnected):
             )
         words = reading.words
         logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
+        text = words[0] if yes else words[1]
+        logprobs = logs if yes else logs[::-1]
         return Reply(
-            text=words[0] if yes else words[1],
+            text=f"{p:.2f}" if reading.stated else text,
             finish_reason="stop",
-            logprobs=logs if yes else logs[::-1],
+            logprobs=None if reading.stated else logprobs,
             usage=Usage(
                 prompt_tokens=sum(
                     _count_words(message["content"]) for message in messages

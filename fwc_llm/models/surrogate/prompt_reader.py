@@ -35,6 +35,10 @@ _WORDS = re.compile(
     r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or "
     r"'?([^'.\n]{1,40}?)'?\."
 )
+# The request for a probability; what it is of may be quoted.
+_STATED = re.compile(
+    r"number from 0 to 1[:,] the probability (?:that the answer is|of) "
+)
 _pairs = lru_cache(maxsize=8192)(
     _WORDS.findall
 )  # every question of an arm repeats the same examples
@@ -77,6 +81,7 @@ class Reading:
     words: tuple[
         str, str
     ]  # for yes and no, capitalized if the last example's answer is
+    stated: bool = False  # a probability is asked for
 
 
 def read(messages: Messages) -> Reading:
@@ -109,6 +114,7 @@ def read(messages: Messages) -> Reading:
         examples=tuple(describe(text) for _, text in earlier[::2]),
         answers=tuple(answer.lower() == yes.lower() for answer in answers),
         words=(yes, no),
+        stated=any(_STATED.search(text) for _, text in by_role),
     )
 
 
