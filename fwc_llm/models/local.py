@@ -182,13 +182,9 @@ class LocalModel(Service):
 
 def _free_processors() -> int:
     """Processors that this process may use, minus the machine's load; at least 1."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    if affinity:
-        allowed = len(affinity(0))
-    else:
-        allowed = os.cpu_count() or 1
+    from joblib import cpu_count  # imports multiprocessing
+
+    load = 0.0
     if hasattr(os, "getloadavg"):
         load = os.getloadavg()[0]
-    else:
-        load = 0.0
-    return max(1, round(allowed - load))
+    return max(1, round(int(cpu_count()) - load))
