@@ -246,11 +246,8 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
 
 def _rank(key: Array, group: Array) -> Array:
     """Rank of every key within its group, from 0."""
-    order = np.lexsort((key, group))
-    ordered = group[order]
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return rank
+    rank = pd.Series(key).groupby(group).rank(method="first")
+    return rank.to_numpy().astype(np.int64) - 1
 
 
 def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:

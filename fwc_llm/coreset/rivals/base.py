@@ -42,13 +42,11 @@ class LabelledTable(EncodedTable):
 
     def dense(self, height: float) -> Array:
         """(n, q) float32 numbers, then one-hot columns of 0 and `height`."""
-        matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
-        matrix[:, : self.n_numeric] = self.numbers
-        start = self.n_numeric
-        for codes, size in zip(self.codes.T, self.sizes, strict=True):
-            matrix[np.arange(self.n), start + codes] = height
-            start += size
-        return matrix
+        columns = [
+            height * np.eye(size, dtype=np.float32)[codes]
+            for codes, size in zip(self.codes.T, self.sizes, strict=True)
+        ]
+        return np.hstack([self.numbers, *columns], dtype=np.float32)
 
     def take(self, rows: Which) -> Self:
         """Return the table of some rows."""
