@@ -11,7 +11,7 @@ from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import compiled
 from fwc_llm.coreset.descent.assignment import find_nearest
 from fwc_llm.coreset.estimator import FairCoreset
-from fwc_llm.coreset.transport.dual_simplex import walk
+from fwc_llm.coreset.transport.column_generation import compare
 
 
 def get_ready(name: str) -> tuple[float, int]:
@@ -29,7 +29,7 @@ def get_ready(name: str) -> tuple[float, int]:
 
 def cache_folder() -> Path | None:
     """The cache folder of compiled code; None if no folder is writable."""
-    paths = [kernel.stats.cache_path for kernel in (find_nearest, walk)]
+    paths = [kernel.stats.cache_path for kernel in (find_nearest, compare)]
     if None in paths:
         return None
     return Path(os.path.commonpath(paths))

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array, Floats, Ints
+from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.dual_simplex import (
     RANDOM,
@@ -211,13 +212,9 @@ def two_cheapest(cost: Array, prices: Floats) -> tuple[Ints, Floats, Floats]:
 
     def find(low: int) -> None:
         rows = slice(low, low + _AT_ONCE)
-        over = cost[rows] - prices
-        cheapest = over.argmin(axis=1)
-        place = np.arange(len(over)), cheapest
-        key[rows] = cheapest
-        least[rows] = over[place]
-        over[place] = np.inf
-        second[rows] = over.min(axis=1)
+        # One dtype and layout, because numba compiles a kernel for each.
+        some = np.ascontiguousarray(cost[rows], np.float64)
+        compare(read_only(some), prices, key[rows], least[rows], second[rows])
 
     Threads(1 if n <= _SHARED else None).over(find, range(0, n, _AT_ONCE))
     return key, least, second
@@ -366,3 +363,23 @@ def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     """
     over = cost - prices
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
+
+
+@kernel
+def compare(cost, prices, key, least, second):  # type: ignore[no-untyped-def]
+    """Write the results of `two_cheapest` for costs (r, G)."""
+    for i in range(len(cost)):
+        best = np.inf
+        following = np.inf
+        cell = 0
+        wrong = False
+        for g in range(len(prices)):
+            value = cost[i, g] - prices[g]
+            less = value < best
+            following = min(following, best if less else value)
+            cell = g if less else cell
+            best = value if less else best
+            wrong |= value != value
+        key[i] = cell
+        least[i] = np.nan if wrong else best
+        second[i] = following
