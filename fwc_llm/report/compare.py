@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Group
 
@@ -70,93 +69,91 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 def against_first(runs: Sequence[Run]) -> list[RunComparison]:
     """Compare each further run with the first, corrected for all of their differences."""
     first, *others = runs
-    found = list[list[tuple[bool, ComparedArms, list[Record]]]]()
+    found = list[list[_OfArm]]()
     for other in others:
         check_same_task(first, other)
         common = [arm for arm in first.arms if arm in other.answers]
         found.append([_compare_arm(first, other, arm) for arm in common])
     margin = min(run.answered.design.margin for run in runs)
-    tests = iter(adjust([test for of_run in found for _, test, _ in of_run], margin))
+    tests = iter(adjust([one.test for of_run in found for one in of_run], margin))
     return [
-        _comparison(first, other, of_run, [*islice(tests, len(of_run))])
+        _comparison(first, other, [one._replace(test=next(tests)) for one in of_run])
         for other, of_run in zip(others, found, strict=True)
     ]
 
 
-def _comparison(
-    first: Run,
-    second: Run,
-    found: Sequence[tuple[bool, ComparedArms, list[Record]]],
-    tests: Sequence[ComparedArms],
-) -> RunComparison:
-    """The comparison of two runs from that of their common arms, with verdicts in `tests`."""
+class _OfArm(NamedTuple):
+    """Whether an arm of both runs is paired, the comparison, and the values of each run."""
+
+    paired: bool
+    test: ComparedArms
+    values: list[Record]
+
+
+def _comparison(first: Run, second: Run, found: Sequence[_OfArm]) -> RunComparison:
+    """The comparison of two runs from that of their common arms, with verdicts."""
     attribute = first.answered.attribute
-    records = [record for *_, of_arm in found for record in of_arm]
-    for test in tests:
+    records = [record for one in found for record in one.values]
+    for _, test, _ in found:
         of_test = test.records(attribute, first.answered.with_examples)
         records += [
             replace(record, arm=test.second, against=BEFORE) for record in of_test
         ]
-    metrics = [BY_KEY[first.statistics.lead], BY_KEY["accuracy"]]
     judged = Records(records, attribute)
     shown = [
-        judged.find(f"{metric.key}_difference", test.second, against=BEFORE)
-        for test in tests
-        for metric in metrics
+        judged.find(f"{key}_difference", one.test.second, against=BEFORE)
+        for one in found
+        for key in (first.statistics.lead, "accuracy")
     ]
-    names = second.label, first.label
-    if first.label == second.label:
-        names = str(second.folder), str(first.folder)
+    label, other = first.label, second.label
+    if label == other:
+        label, other = str(first.folder), str(second.folder)
     compared = {
         "task": first.task,
-        "first": {"label": names[1], "folder": str(first.folder)},
-        "second": {"label": names[0], "folder": str(second.folder)},
+        "first": {"label": label, "folder": str(first.folder)},
+        "second": {"label": other, "folder": str(second.folder)},
         "changed": list(_changed(first.described, second.described)),
         "arms": [
-            {
-                "arm": test.second,
-                "paired": paired,
-                "of": test.scope,
-                "reason": test.reason,
-            }
-            for (paired, *_), test in zip(found, tests, strict=True)
+            {"arm": of.second, "paired": paired, "of": of.scope, "reason": of.reason}
+            for paired, of, _ in found
         ],
         "records": judged,
-        "findings": [differing(tests, shown, *names)] if tests else [],
+        "findings": [],
         "notes": list(dict.fromkeys(_warnings(first, second))),
     }
+    if found:
+        tests = [one.test for one in found]
+        compared["findings"] = [differing(tests, shown, other, label)]
     return RunComparison(compared)
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
     """Yield warnings about other differences and missing replies."""
     runs = first, second
-    if first.described.get("fingerprint") != second.described.get("fingerprint"):
-        yield "The two runs saw different versions of the table."
+    kept: Json = {
+        "versions of the table": [run.described.get("fingerprint") for run in runs],
+        "protected attributes": [run.described.get("protected") for run in runs],
+        "base parities": [run.described["settings"].get("base_parity") for run in runs],
+        "task files": [
+            without_key(str(run.described.get("task_file") or ""), "use_protected")
+            for run in runs
+        ],
+    }
+    if not all(kept["task files"]):  # in older runs
+        del kept["task files"]
+    differ = [name for name, (before, after) in kept.items() if before != after]
+    if differ:
+        yield (
+            f"The two runs have different {' and '.join(differ)}: their gaps may be of other "
+            "groups or populations."
+        )
     yield from caveats(
         first.simulated or second.simulated, first.reference or second.reference
     )
-    files = [run.described.get("task_file") for run in runs]
-    if (
-        all(files)
-        and len({without_key(str(text), "use_protected") for text in files}) > 1
-    ):
-        yield "The two runs used different versions of the task file."
     for run in runs:
         yield from lost_lines(run.results.get("rows"))
         if run.missing:
             yield f"{run.label} is incomplete: {run.missing}"
-    if first.described.get("protected") != second.described.get("protected"):
-        yield (
-            "The two runs protect different attributes: their gaps are between different groups "
-            "and are "
-            "not compared."
-        )
-    if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
-        yield (
-            "The two runs drew rows with different base parities: their gaps are of different "
-            "populations."
-        )
     if any(small_groups(run.answered) for run in runs):
         yield (
             "Gaps here count all groups, including groups that a report does not judge (too few "
@@ -185,51 +182,46 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def _compare_arm(
-    first: Run, second: Run, arm: str
-) -> tuple[bool, ComparedArms, list[Record]]:
-    """Whether an arm of both runs is paired, the comparison without verdicts, and the values."""
+def _compare_arm(first: Run, second: Run, arm: str) -> _OfArm:
+    """Compare an arm of both runs, without verdicts."""
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
-    question_sets = [
+    asked, asked_after = (
         set(questions.tolist()) for questions in questions_of([before, after])
-    ]
-    same_table = first.described.get("fingerprint") == second.described.get(
-        "fingerprint"
     )
-    is_paired = same_table and len(question_sets[0] & question_sets[1]) >= 0.5 * min(
-        map(len, question_sets)
-    )
-    groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
+    versions = {run.described.get("fingerprint") for run in (first, second)}
+    same_table = len(versions) == 1
+    fewest = min(len(asked), len(asked_after))
+    is_paired = same_table and len(asked & asked_after) >= 0.5 * fewest
     if not same_table:  # row ids of different tables must not match
         after = replace(after, row=mapped(after.row, "other:{}".format))
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
     designs = [replace(design, labels_fixed=fixed) for design in designs]
+    groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
-    estimates = (
-        ArmEstimates(samples["first"]),
-        ArmEstimates(replace(samples["second"], design=designs[1])),
+    estimates = [
+        ArmEstimates(replace(sample, design=design))
+        for sample, design in zip(samples.values(), designs, strict=True)
+    ]
+    aligned = same_table and asked == asked_after
+    test = compare(
+        (estimates[0], estimates[1]), BEFORE, arm, aligned, one_strategy=True
     )
-    aligned = same_table and question_sets[0] == question_sets[1]
-    test = compare(estimates, BEFORE, arm, aligned, one_strategy=True)
-    if set(first.groups) != set(
-        second.groups
-    ):  # gaps of each run by its own groups, without differences
+    if set(first.groups) != set(second.groups):
+        # Gaps of each run are by its own groups, without differences.
         alone = zip((first, second), (before, after), strict=True)
-        of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
-        estimates = ArmEstimates(of_runs[0]), ArmEstimates(of_runs[1])
-    records = []
+        estimates = [
+            ArmEstimates(samples_of({"": answers}, run.groups, designs[0])[""])
+            for run, answers in alone
+        ]
+    values = []
     for of_run, scope in zip(estimates, (BEFORE, AFTER), strict=True):
         for key in COMPARED:
             attribute = "" if key == "accuracy" else first.answered.attribute
-            value = of_run[key].value
-            records.append(
-                Record(
-                    arm=arm, attribute=attribute, metric=key, scope=scope, value=value
-                )
-            )
-    return is_paired, test, records
+            where: Json = {"arm": arm, "attribute": attribute, "scope": scope}
+            values.append(Record(metric=key, value=of_run[key].value, **where))
+    return _OfArm(is_paired, test, values)
 
 
 def _changed(first: Fields, second: Fields) -> Iterator[dict[str, str]]:
@@ -248,10 +240,7 @@ def _changed(first: Fields, second: Fields) -> Iterator[dict[str, str]]:
 def comparison_sections(compared: Fields) -> tuple[Section, Section]:
     """The section of changes, and the section with every arm before and after."""
     first, second = (compared[side]["label"] for side in ("first", "second"))
-    changed = [
-        (entry["name"], entry["first"], entry["second"])
-        for entry in compared["changed"]
-    ]
+    changed = [tuple(entry.values()) for entry in compared["changed"]]
     intro = [*compared["findings"]]
     intro += [] if changed else ["Nothing changed in settings or versions."]
     rows: list[Row] = []
@@ -266,15 +255,10 @@ def comparison_sections(compared: Fields) -> tuple[Section, Section]:
                 test = records.find(f"{metric.key}_difference", name, against=BEFORE)
                 verdict = test.verdict or test.reason or "undefined"
                 values = (number(side.value, 1, 100) for side in sides)
-                cells: Row = [difference(test), *values]
-                rows.append([name, metric.title, verdict, *cells])
+                rows.append([name, metric.title, verdict, difference(test), *values])
     headings = ["Asked", "Metric", "Verdict", "Difference", "First", "Second"]
-    head = Section(
-        "",
-        ["What changed", first, second] if changed else (),
-        changed,
-        intro=" ".join(intro),
-    )
+    of_changes = ["What changed", first, second] if changed else ()
+    head = Section("", of_changes, changed, intro=" ".join(intro))
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
 
 

@@ -32,7 +32,7 @@ from fwc_llm.gates.sentences import (
     who_gets_how_much,
 )
 from fwc_llm.metrics.arm_comparison import ComparedArms
-from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES, Metric
+from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
@@ -274,26 +274,29 @@ def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
-    """Who gets how much of an arm, its accuracy, both with changes from the baseline, and what else
-    keeps it from its limits; what is outside comes first.
+    """Who gets how much of an arm, its accuracy, what else keeps it from its limits, and changes
+    from the baseline; what is outside comes first.
     """
-    found = _checks_of(stats, arm, conditions)
+    checks = _checks_of(stats, arm, conditions)
     gap = stats.of(stats.lead, arm)
-    told = found.get(stats.lead)
-    text = who_gets_how_much(stats, arm) if told is None else told.reason
+    told = who_gets_how_much(stats, arm)
     if not gap.known:
-        text = f"gap unknown, {gap.reason or 'it is not defined'}"
-    for key in stats.leading:
-        change = _change(stats, key, arm) if BY_KEY[key].kind == "gap" else ""
-        text += f". The {BY_KEY[key].words} is {change}" * bool(change)
-    texts = {stats.lead: text, "accuracy": _accuracy(stats, arm, found.get("accuracy"))}
-    order = dict.fromkeys(texts, 2)
-    for name, check in found.items():
-        order[name] = [OUTSIDE_LIMITS, CANNOT_SAY, WITHIN_LIMITS].index(check.outcome)
-        if check.outcome != WITHIN_LIMITS:
-            texts.setdefault(name, check.reason)
-    names = sorted(texts, key=order.__getitem__)
-    first, *others = [texts[name] for name in names if texts[name]]
+        told = (
+            f"{BY_KEY[stats.lead].words} unknown, {gap.reason or 'it is not defined'}"
+        )
+    usual = {stats.lead: told, "accuracy": _accuracy(stats, arm, checks)}
+    order = [OUTSIDE_LIMITS, CANNOT_SAY, WITHIN_LIMITS]
+    texts = {
+        name: check.reason
+        for name, check in sorted(
+            checks.items(), key=lambda one: order.index(one[1].outcome)
+        )
+        if name in usual or check.outcome != WITHIN_LIMITS
+    }
+    texts = {**texts, **{name: usual[name] for name in usual if name not in texts}}
+    changes = _changes(_differences(stats, arm))
+    against = f"against {in_words(stats.base)}, {changes}" * bool(changes)
+    first, *others = filter(None, [*texts.values(), against])
     return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)]) + "."
 
 
@@ -339,7 +342,7 @@ def _verdict_on_arms(
         return f"None can be fairer than {base}, which gives everybody the same answer."
     by_rule = dict[str, list[str]]()
     for name in _others(stats):
-        if _is_fairer(stats, name, stats.base):
+        if _shown(stats, stats.lead, name, stats.base) < 0:
             rule, size = _failing(stats, name)
             by_rule.setdefault(rule, []).append(f"{in_words(name)}{size}")
     by_rule.pop("", None)
@@ -405,16 +408,10 @@ def _others(stats: Statistics) -> list[str]:
     ]
 
 
-def _is_fairer(stats: Statistics, arm: str, than: str) -> bool:
-    """Whether an arm's leading gap is shown to be smaller than that of another."""
-    gap = stats.difference(stats.lead, arm, than)
-    return gap.verdict in SHOWN and gap.value < 0
-
-
-def _is_righter(stats: Statistics, arm: str, than: str) -> bool:
-    """Whether an arm's accuracy is shown to be higher than that of another."""
-    accuracy = stats.difference("accuracy", arm, than)
-    return accuracy.verdict in SHOWN and accuracy.value > 0
+def _shown(stats: Statistics, metric: str, arm: str, than: str) -> float:
+    """The difference of an arm from another, if it is shown; else 0."""
+    test = stats.difference(metric, arm, than)
+    return test.value if test.verdict in SHOWN else 0.0
 
 
 def best_arms(stats: Statistics, conditions: Sequence[str] = ()) -> list[str]:
@@ -429,9 +426,9 @@ def best_arms(stats: Statistics, conditions: Sequence[str] = ()) -> list[str]:
 
     def is_better(arm: str, than: str) -> bool:
         if by_accuracy and {arm, than} <= within:
-            return _is_righter(stats, arm, than)
-        loss = _loss(stats, arm, than)
-        return _is_fairer(stats, arm, than) and loss == WITHIN_LIMITS
+            return _shown(stats, "accuracy", arm, than) > 0
+        is_fairer = _shown(stats, stats.lead, arm, than) < 0
+        return is_fairer and _loss(stats, arm, than) == WITHIN_LIMITS
 
     better = [
         arm
@@ -453,16 +450,12 @@ def asked(stats: Statistics, created: str = "") -> str:
     return ", ".join(filter(None, (rows, day(created))))
 
 
-def _accuracy(stats: Statistics, arm: str, check: Check | None) -> str:
-    """The accuracy of an arm, with its limit if there is one, and the change from the baseline."""
+def _accuracy(stats: Statistics, arm: str, checks: Mapping[str, Check]) -> str:
+    """The accuracy of an arm, with its limit if there is one."""
     accuracy = stats.of("accuracy", arm)
-    change = _change(stats, "accuracy", arm)
-    if check is not None:
-        return "; ".join(filter(None, (check.reason, change)))
-    if not accuracy.known:
-        return ""
-    right = f"{number(accuracy.value, 1, 100)} % right"
-    return ", ".join(filter(None, (right, change)))
+    if "accuracy" in checks:
+        return checks["accuracy"].reason
+    return f"{number(accuracy.value, 1, 100)} % right" * accuracy.known
 
 
 def _differences(stats: Statistics, arm: str) -> list[Record]:
@@ -471,35 +464,27 @@ def _differences(stats: Statistics, arm: str) -> list[Record]:
     return [stats.of(key, arm, against=stats.base) for key in keys]
 
 
-def _change(stats: Statistics, metric: str, arm: str) -> str:
-    """A difference from the baseline that is shown, with its interval, or ""."""
-    test = stats.of(f"{metric}_difference", arm, against=stats.base)
-    if test.verdict not in SHOWN:
-        return ""
-    than = f" than {in_words(stats.base)}"
-    return _size(test, f"less{than}", f"more{than}")
-
-
-def _size(test: Record, below: str, above: str) -> str:
-    """The size of a difference, its side in words, and the interval of the size."""
-    side = above if test.value > 0 else below
-    ends = interval(sorted(map(abs, test.ends)), 1, 100)
-    return f"{points(abs(test.value))} {side} ({ends})"
-
-
-def _metric_of(test: Record) -> Metric:
-    return BY_KEY[test.metric.removesuffix("_difference")]
+def _changes(tests: Iterable[Record]) -> str:
+    """The differences that are shown, with the intervals of their sizes; "" for none."""
+    told = []
+    for test in tests:
+        if test.verdict in SHOWN:
+            words = BY_KEY[test.metric.removesuffix("_difference")].words
+            side = "higher" if test.value > 0 else "lower"
+            ends = interval(sorted(map(abs, test.ends)), 1, 100)
+            told.append(f"{words} {points(abs(test.value))} {side} ({ends})")
+    return ", ".join(told)
 
 
 def differing(
     pairs: Sequence[ComparedArms], tests: Sequence[Record], name: str, than: str
 ) -> str:
     """Whether a model's answers differ from another's, by the verdicts of all ways of asking."""
-    found = [
-        f"with {in_words(test.arm)}, {_metric_of(test).words} {_size(test, 'lower', 'higher')}"
-        for test in tests
-        if test.verdict in SHOWN
-    ]
+    changes = {
+        pair.second: _changes(test for test in tests if test.arm == pair.second)
+        for pair in pairs
+    }
+    found = [f"with {in_words(arm)}, {told}" for arm, told in changes.items() if told]
     if found:
         told = "; ".join(found)
         return f"{name} against {than}: {told}. No other difference is shown."
@@ -522,28 +507,23 @@ def _others_in_short(stats: Statistics, told: Collection[str]) -> Iterator[str]:
     """Yield sentences on the arms that are not shown to differ from the baseline, and on those
     that are and have not been `told` of.
     """
+    base = in_words(stats.base)
+    found = list[str]()
     by_kind = dict[str, list[str]]()
     for pair in stats.pairs:
         if pair.first != stats.base or (pair.alike and not pair.same):
             continue
         tests = _differences(stats, pair.second)
-        shown = [test for test in tests if test.verdict in SHOWN]
-        kind = f"{{}}: {' and '.join(map(_side, shown))} than {{}}."
-        if not shown:
+        changes = _changes(tests)
+        if not changes:
             kind = _not_shown(tests, pair.same, pair.reason)
-        elif pair.second in told:
-            continue
-        by_kind.setdefault(kind, []).append(pair.second)
+            by_kind.setdefault(kind, []).append(pair.second)
+        elif pair.second not in told:
+            found.append(f"{in_words(pair.second)}, {changes}")
+    if found:
+        yield f"Against {base}: {listed(found, _MOST_NAMES, by='; ')}."
     for kind, names in by_kind.items():
-        yield kind.format(listed(names, _MOST_NAMES, in_words), in_words(stats.base))
-
-
-def _side(test: Record) -> str:
-    """On which side of another arm's a metric is."""
-    metric = _metric_of(test)
-    if metric.key == "accuracy":
-        return "more right" if test.value > 0 else "fewer right"
-    return f"a {'larger' if test.value > 0 else 'smaller'} {metric.words}"
+        yield kind.format(listed(names, _MOST_NAMES, in_words), base)
 
 
 def missed(stats: Statistics) -> Iterator[str]:
@@ -628,11 +608,12 @@ def next_step(
     if run and elsewhere and not run.at_threshold and any(ranks):
         step = "draw the line between yes and no elsewhere: the probability of yes ranks rows"
         return step, elsewhere
-    if not telling and not any(arm.alike for arm in stats.arms):
-        return "find out why everybody gets the same answer", ""
     if not telling:
-        step = "try other prompts or another model: answers that are all alike tell nothing"
-        return step, ""
+        return (
+            "find out why everybody gets the same answer; other prompts or another model may "
+            "tell more",
+            "",
+        )
     if causes and run is None:
         return (
             f"find out the cause of {causes}, with people who know these decisions",
@@ -725,12 +706,9 @@ def all_alike(stats: Statistics, conditions: Sequence[str]) -> Iterator[str]:
     for arm in stats.arms:
         if not arm.alike or arm.arm in repeated:
             continue
-        answer = "yes" if arm.alike.startswith("answered yes") else "no"
-        text = f"{arm.alike}: the gap is 0 because all answers are {answer}."
-        if "but" in arm.alike:
-            text = f"{arm.alike}: the gap says nothing about groups."
-        check = _checks_of(stats, arm.arm, conditions).get("accuracy")
-        accuracy = _accuracy(stats, arm.arm, check)
+        checks = _checks_of(stats, arm.arm, conditions)
+        accuracy = _accuracy(stats, arm.arm, checks)
+        text = f"{arm.alike}: the gap says nothing about groups."
         text += f" {accuracy}." * bool(accuracy)
         right, gap = (
             stats.of(f"{key}_at_median", arm.arm) for key in ("accuracy", "dp_gap")
@@ -755,13 +733,8 @@ def _silence(stats: Statistics, arm: str) -> Iterator[str]:
         gap = stats.of(f"{rate}_gap", arm)
         shares = stats.shares(arm, rate)
         if gap.verdict in SHOWN and shares:
-            order = sorted(shares, key=shares.__getitem__)
-            low, high = (number(shares[name], 1, 100) for name in (order[0], order[-1]))
-            text = (
-                f"replies for {cut(order[-1])} are {rate} {points(gap.value)} more often than for "
-                f"{cut(order[0])} ({high} % against {low} %; {interval(gap.ends, 1, 100)})."
-            )
-            yield f"{in_words(arm)}: {text}"
+            size = measured(BY_KEY[gap.metric], gap)
+            yield f"{in_words(arm)}: {who_gets(shares, rate)}, {size}."
 
 
 def lost_lines(rows: Fields | None) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.errors import Ambiguous, checked_class
-from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.notebook import figure, note, table
 from fwc_llm.sanitize import Fields, Json
 
 if TYPE_CHECKING:
@@ -159,10 +159,7 @@ class Shots(Ambiguous):
         """
         from fwc_llm.plotting import COLOURS, name_lines, panels
 
-        title = (
-            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
-        )
-        with panels([title], [7.0], [1.3 + 0.25 * self.m]) as (figure, (panel,)):
+        with panels([self._title], [7.0], [1.3 + 0.25 * self.m]) as (figure, (panel,)):
             lengths = [
                 1.0 if example.weight is None else example.weight
                 for example in self.examples
@@ -193,52 +190,32 @@ class Shots(Ambiguous):
             panel.legend(frameon=False, title="label")
         return figure
 
+    @property
+    def _title(self) -> str:
+        return f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
+
     def __repr__(self) -> str:
         yes = sum(example.label == "yes" for example in self.examples)
-        counts = (
-            f"{self.m} examples, {yes} yes and {self.m - yes} no, "
-            f"{'' if self.weighted else 'un'}weighted"
-        )
-        proof = Certificate(self.certificate or {}).facts()
-        proven = "".join(
-            f", {name} {proof[name]}"
+        weighted = f"{'un' * (not self.weighted)}weighted"
+        facts = Certificate(self.certificate or {}).facts()
+        proven = [
+            f"{name} {facts[name]}"
             for name in ("objective", "violation")
-            if name in proof
-        )
-        return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}>"
+            if name in facts
+        ]
+        parts = [self._title, f"{yes} yes and {self.m - yes} no", weighted, *proven]
+        return f"<Shots {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        weights = {example.row: weight or "" for example, weight in self.shown()}
-        rows = []
-        for example in self.examples[:MOST_ROWS]:
-            weight = "" if example.weight is None else f"{example.weight:.3f}"
-            values = ", ".join(
-                f"{name} {value}" for name, value in example.values.items()
-            )
-            rows.append(
-                [
-                    example.row,
-                    example.label,
-                    weight,
-                    weights.get(example.row, "hidden"),
-                    values,
-                ]
-            )
-        headings = ("row", "answer", "weight θ", "shown as", "values")
-        parts = [table(headings, rows, self.m)]
+        displayed = {example.row: weight or "" for example, weight in self.shown()}
+        frame = self.to_frame()
+        frame["shown as"] = [displayed.get(row, "hidden") for row in frame.index]
+        parts = [table(["row", *frame], frame.itertuples(), self.m)]
         if self.certificate is not None:
             facts = Certificate(self.certificate).facts().items()
-            parts.append(
-                note(
-                    " · ".join(
-                        f"{name.replace('_', ' ')} {words}" for name, words in facts
-                    )
-                )
-            )
-        return figure(
-            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}",
-            *parts,
-        )
+            words = (f"{name.replace('_', ' ')} {fact}" for name, fact in facts)
+            parts.append(note(" · ".join(words)))
+        return figure(self._title, *parts)
 
 
 @dataclass(frozen=True)

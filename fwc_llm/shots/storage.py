@@ -54,11 +54,10 @@ def load_shots(
     with failing_as(FwcError, f"{where} cannot be read: "):
         content = parse_json(read_text(Path(path), _LARGEST), strict=True)
     fields = check(_ShotsFile, content, where).model_dump(exclude={"format"})
-    examples = tuple(Example(**example) for example in fields.pop("examples"))
-    check_examples(examples, where)
-    shots = Shots(
-        **fields | {"protected": tuple(fields["protected"]), "examples": examples}
-    )
+    fields["protected"] = tuple(fields["protected"])
+    fields["examples"] = tuple(Example(**one) for one in fields["examples"])
+    shots = Shots(**fields)
+    check_examples(shots.examples, where)
     if task is not None:
         task = as_task(task)
         check_task(shots, task, allow_changed_data, where)
@@ -87,21 +86,15 @@ class _ShotsFile(BaseModel, strict=True):
 def shots_json(shots: Shots) -> Json:
     """The content of a shots file."""
     displayed = {example.row: weight for example, weight in shots.shown()}
-    return {
-        "format": FORMAT,
-        "task": shots.task,
-        "fingerprint": shots.fingerprint,
-        **({"protected": list(shots.protected)} if shots.protected else {}),
-        "strategy": shots.strategy,
-        "seed": shots.seed,
-        "options": dict(shots.options),
-        "certificate": None if shots.certificate is None else dict(shots.certificate),
-        "examples": [
-            vars(example)
-            | {"displayed": displayed.get(example.row), "values": dict(example.values)}
-            for example in shots.examples
-        ],
-    }
+    content = {"format": FORMAT, **vars(shots), "options": dict(shots.options)}
+    if not shots.protected:
+        del content["protected"]
+    content["examples"] = [
+        vars(example)
+        | {"displayed": displayed.get(example.row), "values": dict(example.values)}
+        for example in shots.examples
+    ]
+    return content
 
 
 def check_task(
@@ -125,14 +118,11 @@ def check_task(
         answers, others = _changes(shots, task)
         if answers or not allow_changed_data:
             accept = "" if answers else ", or pass --allow-changed-data"
-            change = [
-                *answers,
-                *others,
-                "rows that are not among the examples have changed",
-            ]
+            usual = "rows that are not among the examples have changed"
+            change, *_ = [*answers, *others, usual]
             raise FwcError(
                 f"{where} was chosen from another frame, or another version of the table of "
-                f"{task.name!r} ({change[0]}): choose its examples anew{accept}"
+                f"{task.name!r} ({change}): choose its examples anew{accept}"
             )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
@@ -151,23 +141,17 @@ def _changes(shots: Shots, task: "Task") -> tuple[list[str], list[str]]:
         table = task.table
     except FwcError:
         return [], ["its rows are not here"]
-    names = {column.name for column in task.shown}
     answers = []
     others = []
     for had in shots.examples:
-        others += [
-            f"column {name!r} is {'new' if name in names else 'gone'}"
-            for name in sorted(names ^ set(had.values))
-        ]
         if had.row not in table.index:
             others.append(f"row {had.row!r} is gone")
             continue
         (now,) = make_examples(task, table.loc[[had.row]])
         if now.label != had.label:
             answers.append(f"row {had.row!r} is {now.label} now, and was {had.label}")
-        others += [
-            f"row {had.row!r} has {now.values[name]!r} in column {name!r}, and had {value!r}"
-            for name, value in had.values.items()
-            if name in names and now.values[name] != value
-        ]
+        changed = dict({*had.values.items()} ^ {*now.values.items()})
+        if changed:
+            names = ", ".join(sorted(changed))
+            others.append(f"row {had.row!r} differs in {names}")
     return answers, others

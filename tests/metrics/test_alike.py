@@ -154,14 +154,14 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     told = stats.rates("zero", "selection_rate_at_median")
     assert {name: record.value for name, record in told.items()} == pytest.approx(rates)
     first = " ".join(str(found).split())
-    cause = "answered no to all 200 rows: the gap is 0 because all"
+    cause = "answered no to all 200 rows: the gap says nothing"
     assert first.startswith(f"Cannot say: {cause}")
     right = (answers["label"] == "no").mean()
     assert f"{100 * right:.1f} % right" in first, "though answers are alike"
     for text in (first, render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.1f} %" in text
         # P(yes) does not tell rows apart, either
-        assert "Next: try other prompts" in text
+        assert "other prompts or another model may tell" in " ".join(text.split())
         assert "cannot say" in text
     for condition, outcome in (
         ("dp_gap > 0.9", "cannot say"),

@@ -158,7 +158,7 @@ def test_an_undefined_value_is_a_dash_with_its_reason(make_run: MakeRun) -> None
         )
     )
     assert "– Gap at equal labels of fwc: no parsed answer" in text
-    assert "ap unknown, no parsed answer" in text
+    assert " unknown, no parsed answer" in text
     assert "nan" not in text
 
 

@@ -125,7 +125,7 @@ def check_sentences(stats: Statistics) -> None:
             stats.of(f"{key}_difference", arm, against=stats.base)
             for key in stats.leading
         ]
-        compared = text.count(" more than ") + text.count(" less than ")
+        compared = text.count(" points higher (") + text.count(" points lower (")
         assert compared == sum(change.verdict in SHOWN for change in changes), text
     for arm in (one.arm for one in stats.arms if not one.alike):
         changes = [
@@ -134,7 +134,7 @@ def check_sentences(stats: Statistics) -> None:
         ]
         differs = any(change.verdict in SHOWN for change in changes)
         grouped = any(
-            re.search(rf"\b{arm}\b.*: .* than {stats.base}\.", line) for line in others
+            re.match(rf"Against {stats.base}: (.*; )?{arm}, ", line) for line in others
         )
         assert not differs or arm in told or grouped or f"{arm}: yes for" in answer
 

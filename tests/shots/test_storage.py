@@ -90,9 +90,9 @@ def test_another_task_and_changed_data_are_refused(
         load(tmp_path, changed, two)
     first = saved["examples"][0]
     edits = {
-        "had 'x'": {"values": {**first["values"], "job": "x"}},
+        "differs in job": {"values": {**first["values"], "job": "x"}},
         "'gone' is gone": {"row": "gone"},
-        "column 'debt' is gone": {"values": {**first["values"], "debt": 1}},
+        "differs in debt": {"values": {**first["values"], "debt": 1}},
     }
     for words, edit in edits.items():
         edited = [{**first, **edit}, *saved["examples"][1:]]
