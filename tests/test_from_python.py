@@ -401,7 +401,10 @@ def test_audit_takes_fairlearns_names(rng: Generator) -> None:
     index = "has another index than the table: align"
     for wrong, message in (
         ({"y_true": frame["truth"][::-1]}, f"y_true {index}"),
-        ({"y_true": frame["truth"][:9]}, "y_true has 9 values, y_pred 400"),
+        (
+            {"y_true": frame["truth"][:9]},
+            r"y_true has the shape \(9,\): give 400 values",
+        ),
         ({"sensitive_features": frame["sex"][::-1]}, f"sex {index}"),
         ({"y_pred": None}, "give y_pred and sensitive_features"),
         ({"answers": frame}, "in the place of a data frame"),

@@ -277,12 +277,11 @@ def _of_values(
     values |= {str(name): groups[name] for name in groups}
     frame = pd.DataFrame(index=pd.Series(y_pred).index)
     for name, given in values.items():
-        if np.ndim(given) != 1:
+        if np.shape(given) != (len(frame),):
             raise FwcError(
-                f"{name} has the shape {np.shape(given)}: give one value per row"
+                f"{name} has the shape {np.shape(given)}: give {len(frame):,} values, one for each "
+                "of y_pred"
             )
-        if len(given) != len(frame):
-            raise FwcError(f"{name} has {len(given):,} values, y_pred {len(frame):,}")
         check_index(given, frame, name)
         frame[name] = getattr(given, "array", given)
     return frame, [str(name) for name in groups]

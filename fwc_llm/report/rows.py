@@ -124,14 +124,8 @@ class RowBlock:
             "reason": line["reason"],
             "p": None if np.isnan(p) else round(p, 4),
             "reply": reply if self._has_room(len(reply)) else _FULL,
-            "prompt": [
-                number
-                for messages in prompt
-                if (number := self._place(messages)) is not None
-            ],
+            "prompt": [*map(self._place, prompt)],
         }
-        if len(answer["prompt"]) < len(prompt):
-            del answer["prompt"]
         return {
             name: value for name, value in answer.items() if value not in ("", None, [])
         }
@@ -150,19 +144,16 @@ class RowBlock:
         }
         return {**counted, "missing": missing, "data": data}
 
-    def _place(self, messages: Messages) -> int | None:
-        """The index of messages in `prompts`; None if the page has no room for them."""
-        texts = (
-            (m["role"], m.get("name", ""), truncate(m["content"])) for m in messages
+    def _place(self, messages: Messages) -> int:
+        """The index of messages in `prompts`; all for which the page has no room have one."""
+        texts = tuple(
+            (m["role"], visible(m.get("name", "")), visible(truncate(m["content"])))
+            for m in messages
         )
-        visible_texts = tuple(
-            (role, visible(name), visible(text)) for role, name, text in texts
-        )
-        if visible_texts not in self._prompts and not self._has_room(
-            sum(len(text) for *_, text in visible_texts)
-        ):
-            return None
-        return self._prompts.setdefault(visible_texts, len(self._prompts))
+        size = sum(len(text) for *_, text in texts)
+        if texts not in self._prompts and not self._has_room(size):
+            texts = (("", "", _FULL),)
+        return self._prompts.setdefault(texts, len(self._prompts))
 
     def _has_room(self, characters: int) -> bool:
         self._left -= characters

@@ -151,8 +151,10 @@ def test_the_page_has_room_for_so_much_and_no_more() -> None:
         ]
         answers.append(block.answer(SAID, [], messages))
     assert len(json.dumps(block.as_json({}))) < 35_000_000
-    assert "prompt" in answers[0]
-    assert "prompt" not in answers[-1]
+    prompts = block.as_json({})["data"]["prompts"]
+    texts = [prompts[answer["prompt"][1]][0][2] for answer in answers]
+    assert texts[0].startswith("0xxx")
+    assert texts[-1] == "[left out: the page would be too large]"
 
 
 def test_a_sample_is_said_by_its_numbers_and_always_the_same() -> None:
