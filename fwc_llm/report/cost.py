@@ -60,11 +60,11 @@ def _words(costs: Fields, results: Fields) -> str:
             f", and at most {unknown['prompt_tokens']:,} and {unknown['completion_tokens']:,} more "
             "in attempts whose usage is unknown"
         )
+    is_simulated = results.get("simulated_answers", results["simulated"])
+    if is_simulated or results.get("local"):
+        return f"{line}: nothing to pay"
     if "dollars" not in costs:
-        simulated = results.get("simulated_answers", results["simulated"])
-        return f"{line}: {'nothing to pay, a simulation' if simulated else 'at no known price'}"
-    if results.get("local"):
-        return f"{line}: nothing to pay, no service was asked"
+        return f"{line}: at no known price"
     line += f": ${costs['dollars']:.2f}"
     if "dollars_unknown" in costs:
         line += f", at most ${costs['dollars_unknown']:.2f} more"

@@ -17,7 +17,7 @@ from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import selected, who_was_selected
 from fwc_llm.report.narrative import (
     Subject,
-    all_findings,
+    findings,
     limits,
     low_coverage,
     overall,
@@ -274,7 +274,7 @@ def entry(
     made |= {"limits": [limit.text for limit in limits_of(stats, conditions)]}
     made |= {"outcomes": by_arm(checks), "gates": as_gates(label, checks)}
     made["gates"] *= bool(conditions)
-    made["findings"] = all_findings(stats, created, conditions, between)
+    made["findings"] = findings(stats, created, conditions, between)
     of_arms: Json = {arm.arm: [] for arm in stats.arms}
     made |= {"examples": of_arms, "prompts": of_arms}
     made |= described

@@ -26,7 +26,9 @@ def page(document: Fields, appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     models = models_of(document)
-    script = _script() if browsers else {"script": None}
+    script: Json = {"script": None}
+    if browsers:
+        script = _script()
     return (
         environment()
         .get_template("page.html.j2")

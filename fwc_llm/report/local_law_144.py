@@ -127,13 +127,10 @@ def _difference(records: Records) -> str:
     """A sentence on small categories, which this page and the rest of an audit judge apart."""
     if not any(map(is_small, records.where(metric="share_of_rows"))):
         return ""
-    if any(map(is_left_out, records.where(metric="impact_ratio"))):
-        how = "leaves categories under 2 % of the rows out of its ratios"
-    else:
-        how = "has ratios of categories under 2 % of the rows, however few they are"
     return (
-        f"Local Law 144's page {how}; elsewhere the audit treats them like all groups, and "
-        "judges those with enough rows."
+        "Local Law 144's page keeps all categories under 2 % of the rows in its ratios, or leaves "
+        "all of them out; elsewhere the audit treats them like all groups, and judges those with "
+        "enough rows."
     )
 
 

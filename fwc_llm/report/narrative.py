@@ -82,11 +82,12 @@ def what_was_run(run: "Run") -> str:
     if repeats > 1:
         times = f"in {repeats} repeats with rows of their own (seeds from {seed})"
     times += f", every question {run.times} times" * (run.times > 1)
-    model = f"{run.described['model']}{_how(run)}"
-    if run.simulated_answers:
-        model += ", a simulation,"
-    elif run.reference:
-        model += ", a reference and no language model,"
+    model = run.described["model"]
+    api = run.results.get("api") or "chat"
+    if run.stated:
+        model += f" (stated P(yes), yes from {HALF:g} on)"
+    elif api != "chat":
+        model += f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
     sentences = [
         f"{rows}, {drawn}, were put to {model} {times}, all of them asked with "
         f"{', '.join(run.arms)}."
@@ -103,15 +104,6 @@ def what_was_run(run: "Run") -> str:
     if stopped:
         sentences.append(f"The run ended before its last question: {stopped}.")
     return " ".join(sentences)
-
-
-def _how(run: "Run") -> str:
-    api = run.results.get("api") or "chat"
-    if run.stated:
-        return f" (stated P(yes), yes from {HALF:g} on)"
-    if api == "chat":
-        return ""
-    return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
 def what_was_decided(audit: Fields, arms: list[str], stats: Statistics) -> str:
@@ -213,29 +205,24 @@ def step_of(several: Sequence[Subject]) -> tuple[str, str]:
     return f"{one.name}: {step}" if len(several) > 1 else step, command
 
 
-def all_findings(
-    stats: Statistics, created: str, conditions: Sequence[str], between: Iterable[str]
-) -> list[str]:
-    """The `findings` of a report, with those `between` the answer and the others, and what rows
-    could have missed.
-    """
-    answer, *others = findings(stats, created, conditions)
-    return [answer, *between, *others, *missed(stats)]
-
-
 def findings(
-    stats: Statistics, created: str = "", conditions: Sequence[str] = ()
+    stats: Statistics,
+    created: str = "",
+    conditions: Sequence[str] = (),
+    between: Iterable[str] = (),
 ) -> list[str]:
-    """The findings; the first is the answer.
+    """The findings; the first is the answer, which those `between` follow, and the last is what
+    rows could have missed.
 
-    It says whether limits are kept, who gets how much, and what true answers are. Without
+    The answer says whether limits are kept, who gets how much, and what true answers are. Without
     `conditions`, the limit is the margin of the leading gap.
     """
     base = stats.base
     best = best_arms(stats, conditions)
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     lead = (best or [base if base in telling else (telling or [base])[0]])[0]
-    sentences = [_limits_kept(stats, conditions)]
+    kept = in_short(checked(stats, conditions))
+    sentences = [kept + (":" if len(stats.arms) == 1 else ".")]
     others = list[str]()
     told = set[str]()
     if telling:
@@ -260,17 +247,13 @@ def findings(
         sentences.insert(1, first)
     return [
         " ".join(filter(None, sentences)),
+        *between,
         *others,
         *alike,
         *(sentence for arm in stats.arms for sentence in _silence(stats, arm.arm)),
         *_others_in_short(stats, told),
+        *missed(stats),
     ]
-
-
-def _limits_kept(stats: Statistics, conditions: Sequence[str]) -> str:
-    """Whether the limits are kept."""
-    short = in_short(checked(stats, conditions))
-    return short + (":" if len(stats.arms) == 1 else ".")
 
 
 def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
@@ -586,11 +569,16 @@ def next_step(
     least = (run.described["settings"] if run else {}).get(
         "min_coverage", Settings().min_coverage
     )
+    silent = [
+        not stats.of("coverage", arm).value >= least or any(_silence(stats, arm))
+        for arm in leads
+    ]
     suspects = [name for name in run.table_checks if name] if run else []
     same = [pair.same for pair in stats.pairs if not pair.alike]
+    undrawn = [pair.reason for pair in stats.pairs if pair.scope == THIS_STRATEGY]
     if run and any(arm.unanswered for arm in stats.arms):
         return "get the replies that are missing", _again(run)
-    if "replies" in lacking or any(_lacks_answers(stats, arm, least) for arm in leads):
+    if "replies" in lacking or any(silent):
         return "find out first why answers are missing", ""
     if suspects:
         return f"check column {cut(suspects[0])} first", ""
@@ -622,7 +610,7 @@ def next_step(
     if same and all(same):
         others = "try other examples: these change no answer"
         return others if run else "compare other decisions: these are the same", ""
-    if "draws" in lacking or any(_lacks_draws(pair) for pair in stats.pairs):
+    if "draws" in lacking or any(undrawn):
         more = _again(run, f"--repeats {MIN_SETS}", "-repeats")
         return (
             f"draw other examples: comparing strategies takes {MIN_SETS} repeats",
@@ -686,17 +674,6 @@ def _again(run: "Run | None", options: str = "", name: str = "") -> str:
     folder = run.folder.with_name(f"{run.folder.name}{name}")
     words = ["fwc-llm eval", in_shell(experiment), options, f"--out {in_shell(folder)}"]
     return " ".join(filter(None, words))
-
-
-def _lacks_answers(stats: Statistics, arm: str, least: float) -> bool:
-    """Whether missing answers put an arm's numbers in doubt."""
-    coverage = stats.of("coverage", arm).value
-    return not coverage >= least or any(_silence(stats, arm))
-
-
-def _lacks_draws(pair: ComparedArms) -> bool:
-    """Whether two strategies cannot be compared for want of draws of examples."""
-    return bool(pair.reason) and pair.scope == THIS_STRATEGY
 
 
 def all_alike(stats: Statistics, conditions: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
@@ -40,42 +39,28 @@ def provenance(run: Run) -> Json:
     task file is unknown), and `hashes` (SHA-256 of the task file, of the table as used, and of the
     run's files).
     """
-    stated = _recorded(run)
+    from fwc_llm.tasks import load_task, recorded_task
+
     text = run.described.get("task_file")
+    digest = run.described.get("fingerprint")
     hashes = {
         name: sha256(run.folder / name)
         for name in _FILES
         if (run.folder / name).is_file()
     }
-    hashes |= (
-        {"table as used": run.described["fingerprint"]}
-        if run.described.get("fingerprint")
-        else {}
-    )
+    hashes |= {"table as used": digest} if digest else {}
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
-    keys = ("question", "licence", "citation", "note")
-    return {
-        "about": {
-            key: stated.rules.about.get(key) if stated else None
-            for key in ABOUT | FOR_LAW
-        },
-        "task": {name: getattr(stated.rules, name) or None for name in keys}
-        if stated
-        else None,
-        "hashes": hashes,
-    }
-
-
-def _recorded(run: Run) -> Any:
-    """The task that the run recorded, without its data; None if it cannot be read."""
-    from fwc_llm.tasks import load_task, recorded_task
-
-    text = run.described.get("task_file")
-    with suppress(FwcError):
-        if text:
-            return recorded_task(text, run.task, None)
-        return load_task(run.task)
-    return None
+    about: Fields = {}
+    task = None
+    with suppress(FwcError):  # without the data
+        stated = (
+            recorded_task(text, run.task, None) if text else load_task(run.task)
+        ).rules
+        about = stated.about
+        keys = ("question", "licence", "citation", "note")
+        task = {name: getattr(stated, name) or None for name in keys}
+    known = {key: about.get(key) for key in ABOUT | FOR_LAW}
+    return {"about": known, "task": task, "hashes": hashes}
 
 
 def record(run: Fields) -> Section:

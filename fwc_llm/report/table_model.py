@@ -12,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fwc_llm.gates.sentences import cut
 from fwc_llm.metrics.counts import Metric
 from fwc_llm.metrics.records import Record
 from fwc_llm.notebook import figure, note, table
@@ -19,7 +20,6 @@ from fwc_llm.number_format import DASH, interval, number, signed
 from fwc_llm.sanitize import Json, replace_invisible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
-_LONGEST = 40  # characters of a name in the terminal
 _NARROW = 8  # characters of a cell that stays on one line
 _WIDE = 24  # characters of a line in a cell
 _NEXT_LINE = re.compile(r" (?=\()|(?<=,) (?!%)")
@@ -211,64 +211,54 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
     return [[str(cell) for cell in row] for row in rows]
 
 
+@dataclass(frozen=True)
 class _Fitting:
     """A table that, if too wide, stacks intervals, then splits into several tables."""
 
-    def __init__(self, section: Section) -> None:
-        self.keys = section.keys
-        rows = [
-            [*map(_short, row[: self.keys]), *row[self.keys :]]
-            for row in texts(section.rows)
-        ]
-        self.lines = [[_short(heading) for heading in section.headings], *rows]
+    section: Section
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
+        keys = self.section.keys
+        rows = [
+            [*map(_short, row[:keys]), *row[keys:]] for row in texts(self.section.rows)
+        ]
+        headings = [*map(_short, self.section.headings)]
+        columns = [*zip(headings, *rows, strict=True)]
+        first, others = columns[:keys], columns[keys:]
         unlimited = options.update_width(10_000)
-        end = len(self.lines[0])
 
         def fits(table: Table) -> bool:
-            return (
-                Measurement.get(console, unlimited, table).maximum <= options.max_width
-            )
+            width = Measurement.get(console, unlimited, table).maximum
+            return width <= options.max_width
 
-        full_table = _table(self.lines, self.keys, self.keys, end, stacked=False)
-        start = self.keys
-        if fits(full_table) or start == end:
-            yield full_table
+        whole = self._table(columns, stacked=False)
+        if fits(whole) or not others:
+            yield whole
             return
-        while start < end:
-            last = start + 1
-            while last < end and fits(_table(self.lines, self.keys, start, last + 1)):
-                last += 1
-            yield _table(self.lines, self.keys, start, last)
-            start = last
+        while others:
+            n = 1
+            while n < len(others) and fits(self._table([*first, *others[: n + 1]])):
+                n += 1
+            yield self._table([*first, *others[:n]])
+            others = others[n:]
 
-
-def _table(
-    lines: Sequence[Sequence[str]],
-    keys: int,
-    start: int,
-    end: int,
-    stacked: bool = True,
-) -> Table:
-    """A table of the first `keys` columns and columns start:end; headings come first."""
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
-    )
-    chosen = [[*line[:keys], *line[start:end]] for line in lines]
-    headings, *rows = [
-        [Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen
-    ]
-    for position, heading in enumerate(headings):
-        side: Any = {"justify": "right", "overflow": "fold"} if position >= keys else {}
-        table.add_column(
-            heading, no_wrap=not stacked, style="" if position else "bold", **side
+    def _table(self, columns: Sequence[Sequence[str]], stacked: bool = True) -> Table:
+        """A table of columns, each with its heading first."""
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
         )
-    for row in rows:
-        table.add_row(*row)
-    return table
+        written = _stacked if stacked else str
+        headings, *rows = zip(*columns, strict=True)
+        for position, heading in enumerate(headings):
+            side: Any = {"style": "bold"} if position == 0 else {}
+            if position >= self.section.keys:
+                side |= {"justify": "right", "overflow": "fold"}
+            table.add_column(Text(written(heading)), no_wrap=not stacked, **side)
+        for row in rows:
+            table.add_row(*(Text(written(cell)) for cell in row))
+        return table
 
 
 def _stacked(cell: str) -> str:
@@ -280,7 +270,4 @@ def _stacked(cell: str) -> str:
 
 
 def _short(name: str) -> str:
-    text = replace_invisible(name)
-    if len(text) <= _LONGEST:
-        return text
-    return text[: _LONGEST - 1] + "…"
+    return cut(replace_invisible(name))

@@ -20,7 +20,6 @@ from fwc_llm.report.narrative import (
     limits,
     lost_lines,
     low_coverage,
-    missed,
     overall,
     step_of,
     what_was_run,
@@ -114,9 +113,7 @@ def _body(
     verbose: bool = False,
     above: Sequence[str] = (),
 ) -> Iterator[RenderableType]:
-    """The findings, the first table with notes but those `above`, and what rows could have
-    missed.
-    """
+    """The findings, and the first table with notes but those `above`."""
     stats = audited.stats
     found = findings(stats, created, audited.conditions)
     yield Text(found[0], style="bold")
@@ -128,7 +125,6 @@ def _body(
     yield terminal(replace(table, title=""))
     notes = [] if verbose else _notes(stats, above)
     yield from (Text(note, style="dim") for note in notes)
-    yield from map(Text, missed(stats))
 
 
 def _end(several: Sequence[Subject], page: str = "") -> Iterator[RenderableType]:

@@ -32,21 +32,17 @@ def threshold_section(run: Run) -> Json | None:
     if not arms:
         return None
     rule = run.results["threshold"]
-    return {"rule": rule, "words": _words(rule, run.stated), "arms": arms}
-
-
-def _words(rule: float | str, stated: bool) -> str:
-    source = "the stated P(yes)" if stated else "P(yes)"
+    source = "the stated P(yes)" if run.stated else "P(yes)"
     how = "set beforehand"
     if str(rule) in _RULES:
         how = "chosen on pool rows that were asked first and are neither test rows nor examples: "
         how += _RULES[str(rule)]
-    return (
+    words = (
         f"Here the answer is yes if {source} is at least the threshold. All groups share a "
-        f"threshold, {how}. "
-        "All other sections are about the answers as given. Intervals take the threshold as fixed; "
-        "those of the differences hold for these examples."
+        f"threshold, {how}. All other sections are about the answers as given. Intervals take the "
+        "threshold as fixed; those of the differences hold for these examples."
     )
+    return {"rule": rule, "words": words, "arms": arms}
 
 
 def at_threshold(
@@ -67,19 +63,13 @@ def at_threshold(
 
 def _thresholds(per_repeat: Sequence[Fields]) -> str:
     """The threshold, or "lowest to highest" over several repeats."""
-    values = sorted(
-        {
-            repeat["threshold"]
-            for repeat in per_repeat
-            if repeat["threshold"] is not None
-        }
-    )
-    if not values:
+    known = [
+        repeat["threshold"] for repeat in per_repeat if repeat["threshold"] is not None
+    ]
+    if not known:
         return DASH
     ends = [
         "never yes" if value >= NEVER else number(value, 3)
-        for value in (values[0], values[-1])
+        for value in (min(known), max(known))
     ]
-    if ends[0] == ends[1]:
-        return ends[0]
-    return " to ".join(ends)
+    return " to ".join(dict.fromkeys(ends))

@@ -252,27 +252,16 @@ def nearest(request: Request, within: Literal["all", "cell"]) -> Shots:
     encoded = examples.once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)
     distance[~request.candidates] = np.inf
-    if within == "all":
-        chosen = _smallest(distance, request.m)
-    else:
+    chosen = np.argsort(distance, kind="stable")[: request.m]
+    if within == "cell":
         shares = examples.cell_shares(request)
-        chosen = np.concatenate(
-            [rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares]
+        nearest_of_cells = (
+            rows[np.argsort(distance[rows], kind="stable")[:wanted]]
+            for _, rows, wanted in shares
         )
+        chosen = np.concatenate([*nearest_of_cells])
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
     return examples.make_shots(request, "nearest", chosen, within=within)
-
-
-def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
-    """Return the positions of the m smallest distances, ascending; ties: the earlier row."""
-    if m >= len(distance):
-        return np.argsort(distance, kind="stable")
-    if m:
-        limit = np.partition(distance, m - 1)[m - 1]
-    else:
-        limit = -np.inf
-    within = np.flatnonzero(distance <= limit)
-    return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray]:

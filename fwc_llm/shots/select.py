@@ -114,15 +114,11 @@ def select_shots(
         known = np.isin(task.sensitive(table), known_groups(task))
         free = mask & weighed & known
         if m > free.sum():
-            ways = ["lower m"] if free.any() else []
-            why = ""
-            if (weighed & known & ~mask).any():
-                different = len(table.drop_duplicates())
-                why = f" (others equal a test row; {different:,} of {len(table):,} differ)"
-                ways += ["draw fewer test rows", "add columns in which people differ"]
+            different = len(table.drop_duplicates())
             raise FwcError(
-                f"m is {m}, but only {free.sum()} rows may become examples{why}: "
-                f"{' or '.join(ways)}"
+                f"m is {m}, but only {free.sum()} rows may become examples; {different:,} of "
+                f"{len(table):,} differ, and a row that equals a test row is none: lower m, draw "
+                "fewer test rows, or add columns in which people differ"
             )
         mask = free
         if not known.all():

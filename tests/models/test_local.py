@@ -115,7 +115,7 @@ def test_from_prompt_to_report_and_on(
         True,
     )
     page = result.report(tmp_path / "report.html").read_text()
-    assert "nothing to pay, no service was asked" in page
+    assert "completion tokens: nothing to pay" in page
     again = evaluate("census", "smollm2", ("zero",), **asked)
     assert (out / "journal.jsonl").read_text() == journal  # nothing was asked twice
     assert again.answers().equals(answers)

@@ -74,7 +74,7 @@ def test_a_coarse_table_needs_columns_in_which_people_differ(tmp_path: Path) -> 
         f"{k % 2},red,{'ab'[k // 2 % 2]},{('no', 'yes')[k // 4 % 2]}" for k in range(90)
     ]
     task = small_task(tmp_path, "\n".join(["x,colour,sex,y", *rows]) + "\n")
-    with refused("0 rows .*; 8 of 90 differ.*: draw fewer test rows or add columns"):
+    with refused("0 rows .*; 8 of 90 differ.*, draw fewer test rows, or add columns"):
         select_shots(
             task, "balanced", m=1, candidates=np.zeros(90, bool), progress=False
         )
