@@ -274,7 +274,7 @@ ABOUT_EVEN = {"A": (0.3, 0.9), "B": (0.35, 0.95)}
         ({"zero": BIASED, "fwc": BIASED}, True, "ask a language model"),
         ({"zero": BIASED, "fwc": BIASED}, False, "other ways of asking"),
         ({"zero": ABOUT_EVEN, "fwc": ABOUT_EVEN}, True, "more rows"),
-        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "all alike"),
+        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "the same answer"),
         ({"zero": BIASED}, False, "other ways of asking"),
         ({"zero": BIASED}, None, "who know these decisions"),
         ({"zero": ABOUT_EVEN}, None, "more rows"),
@@ -286,14 +286,14 @@ def test_what_is_next_follows_from_what_is_shown(
 ) -> None:
     rows = 1500 if words == "watch further" else 100
     more: dict[str, Any] = {"per_cell": (rows, rows), "simulated": bool(simulated)}
-    more["probabilities"] = words == "all alike"
+    more["probabilities"] = words == "the same answer"
     run = read_run(make_run(rates=rates, **PLAIN, **more))
     stats = statistics(run.answered)
     (run.folder / "experiment.toml").write_text('model = "gpt"')
     step, command = next_step(stats, (), None if simulated is None else run)
     assert words in step
     assert not command.endswith(run.folder.name), "it holds another run"
-    if words == "all alike":
+    if words == "the same answer":
         known = [r if r.metric != "auc" else replace(r, low=0.6) for r in stats.records]
         told = replace(stats, records=Records(known, stats.records.attribute))
         assert "line between yes and no" in next_step(told, (), run)[0], (
