@@ -1,6 +1,5 @@
 """Turn rows of a task into `Shots`: functions shared by strategies."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -70,7 +69,7 @@ def make_examples(
     return tuple(
         Example(
             str(row),
-            {name: plain(values[name]) for name in names},
+            {name: values[name] for name in names},
             LABELS[int(label)],  # type: ignore[arg-type]
             weight,
         )
@@ -78,15 +77,6 @@ def make_examples(
             rows.index, rows.to_dict("records"), labels, theta, strict=True
         )
     )
-
-
-def plain(value: Any) -> Any:
-    """Convert a value to a plain Python int, float or str."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        return value
-    return str(value)
 
 
 def cell_shares(
