@@ -117,7 +117,7 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
     told = fwc(words, code=5).words
     what = f"{metric} for 0.0 % of m and 25.0 % of f, a {metric} gap of 25.0 points ("
     assert f"outside {what}" in told
-    assert f"replies for f are {metric}" in told
+    assert f": {metric} for 0.0 % of m and 25.0 % of f" in told
 
 
 @pytest.mark.parametrize(
