@@ -69,7 +69,7 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 def against_first(runs: Sequence[Run]) -> list[RunComparison]:
     """Compare each further run with the first, corrected for all of their differences."""
     first, *others = runs
-    found = list[list[_OfArm]]()
+    found = list[list[_ArmInBoth]]()
     for other in others:
         check_same_task(first, other)
         common = [arm for arm in first.arms if arm in other.answers]
@@ -82,7 +82,7 @@ def against_first(runs: Sequence[Run]) -> list[RunComparison]:
     ]
 
 
-class _OfArm(NamedTuple):
+class _ArmInBoth(NamedTuple):
     """Whether an arm of both runs is paired, the comparison, and the values of each run."""
 
     paired: bool
@@ -90,7 +90,7 @@ class _OfArm(NamedTuple):
     values: list[Record]
 
 
-def _comparison(first: Run, second: Run, found: Sequence[_OfArm]) -> RunComparison:
+def _comparison(first: Run, second: Run, found: Sequence[_ArmInBoth]) -> RunComparison:
     """The comparison of two runs from that of their common arms, with verdicts."""
     attribute = first.answered.attribute
     records = [record for one in found for record in one.values]
@@ -182,7 +182,7 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def _compare_arm(first: Run, second: Run, arm: str) -> _OfArm:
+def _compare_arm(first: Run, second: Run, arm: str) -> _ArmInBoth:
     """Compare an arm of both runs, without verdicts."""
     before = first.answered.answers[arm]
     after = second.answered.answers[arm]
@@ -221,7 +221,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _OfArm:
             attribute = "" if key == "accuracy" else first.answered.attribute
             where: Json = {"arm": arm, "attribute": attribute, "scope": scope}
             values.append(Record(metric=key, value=of_run[key].value, **where))
-    return _OfArm(is_paired, test, values)
+    return _ArmInBoth(is_paired, test, values)
 
 
 def _changed(first: Fields, second: Fields) -> Iterator[dict[str, str]]:
