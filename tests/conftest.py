@@ -96,6 +96,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """The folder of a run, which is not there yet."""
+    return tmp_path / "run"
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with the real data; tests that need it are skipped, and say so, where it is

@@ -107,7 +107,7 @@ def test_a_completion_is_parsed_in_the_words_of_its_task() -> None:
 # --- In a running loop
 
 
-def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(tmp_path: Path) -> None:
+def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(out: Path) -> None:
     loops = set[int]()
     beats = 0
 
@@ -124,9 +124,7 @@ def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(tmp_path: Path) 
 
     async def service() -> tuple[Any, int]:
         beating = asyncio.create_task(beat())
-        result = await aevaluate(
-            SMALL_CENSUS, answers, ("zero",), n_test=20, out=tmp_path / "run"
-        )
+        result = await aevaluate(SMALL_CENSUS, answers, ("zero",), n_test=20, out=out)
         beating.cancel()
         return result, id(asyncio.get_running_loop())
 
@@ -136,7 +134,7 @@ def test_awaited_it_runs_in_the_callers_loop_and_blocks_nothing(tmp_path: Path) 
     assert beats > 20
 
 
-def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
+def test_a_cancelled_run_stops_and_continues_later(out: Path) -> None:
     asked = 0
 
     async def answers(messages: Any) -> str:
@@ -153,12 +151,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
         nonlocal running
         running = asyncio.ensure_future(
             aevaluate(
-                SMALL_CENSUS,
-                answers,
-                ("zero",),
-                n_test=40,
-                out=tmp_path / "run",
-                concurrency=1,
+                SMALL_CENSUS, answers, ("zero",), n_test=40, out=out, concurrency=1
             )
         )
         with pytest.raises(asyncio.CancelledError):
@@ -169,9 +162,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
         gc.collect()
     assert "never awaited" not in " ".join(str(found.message) for found in caught)
     assert asked < 10
-    result = zero_shot(
-        SMALL_CENSUS, answers, n_test=40, out=tmp_path / "run", concurrency=1
-    )
+    result = zero_shot(SMALL_CENSUS, answers, n_test=40, out=out, concurrency=1)
     assert result.unanswered == 0
     assert asked <= 42
 
@@ -181,7 +172,7 @@ def test_a_cancelled_run_stops_and_continues_later(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("no_yes", [(0, 1), ("refused", "granted"), (False, True)])
 def test_a_classifier_answers_from_columns_of_the_table(
-    no_yes: tuple[Any, Any], tmp_path: Path
+    no_yes: tuple[Any, Any], out: Path
 ) -> None:
     task = SMALL_CENSUS
     pool = task.pool()
@@ -192,7 +183,7 @@ def test_a_classifier_answers_from_columns_of_the_table(
     clf = make_pipeline(StandardScaler(), LogisticRegression()).fit(
         pool[columns], labels
     )
-    result = zero_shot(task, clf, n_test=60, out=tmp_path / "run")
+    result = zero_shot(task, clf, n_test=60, out=out)
     answers = result.answers()
     rows = task.test().loc[answers["row"]]
     expected = clf.predict_proba(rows[columns])[:, list(clf.classes_).index(no_yes[1])]
@@ -231,7 +222,7 @@ def fitted(frame: Any, labels: Any) -> Any:
     ids=["numpy", "Arrow", "Polars"],
 )
 def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
-    form: Any, tmp_path: Path
+    form: Any, out: Path
 ) -> None:
     raw = messy()
     frame = form(raw)
@@ -239,12 +230,7 @@ def test_a_classifier_gets_the_rows_of_the_frame_as_they_are(
     features = [name for name in raw if name != "approved"]
     clf = fitted(frame[features], raw["approved"])
     answers = zero_shot(
-        task,
-        clf,
-        n_test=40,
-        base_parity=None,
-        counterfactual=True,
-        out=tmp_path / "run",
+        task, clf, n_test=40, base_parity=None, counterfactual=True, out=out
     ).answers()
     places = answers["row"].str.removeprefix("row:").astype(int)
     other = raw.iloc[places].reset_index(drop=True)
@@ -288,11 +274,10 @@ def test_the_task_decides_which_class_means_yes(tmp_path: Path) -> None:
         assert answers["p_yes"].to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_classifier_that_cannot_answer_is_named(tmp_path: Path) -> None:
+def test_a_classifier_that_cannot_answer_is_named(out: Path) -> None:
     task = SMALL_CENSUS
     pool = task.pool()
     labels = task.labels(pool)
-    out = tmp_path / "run"
     with refused(r"a LogisticRegression is not fitted.*call fit first"):
         zero_shot(task, LogisticRegression(), out=out)
     codes = LogisticRegression().fit(pool[["age"]], labels + 1)
@@ -331,10 +316,10 @@ class Gives:
     ],
 )
 def test_what_is_no_probability_of_a_row_is_no_answer(
-    found: Any, message: str, tmp_path: Path
+    found: Any, message: str, out: Path
 ) -> None:
     with refused(message):
-        zero_shot(SMALL_CENSUS, Gives(found), out=tmp_path / "run")
+        zero_shot(SMALL_CENSUS, Gives(found), out=out)
 
 
 def test_a_search_is_the_same_model_in_another_process(tmp_path: Path) -> None:
@@ -605,15 +590,6 @@ def test_a_row_is_an_example_only_if_its_id_and_its_cells_are() -> None:
     assert build_prompt(task, other, shots)
     with refused("among its own examples"):
         build_prompt(task, alike.loc[number], shots)
-
-
-def test_the_nearest_rows_are_others() -> None:
-    raw = applicants()
-    task = approvals(raw)
-    row = raw.iloc[3]
-    for query in (row, row.to_dict(), task.record(row), row.rename("a person")):
-        shots = select_shots(task, "nearest", 4, query=query)
-        assert build_prompt(task, query, shots)
 
 
 def test_yes_and_no_are_said_for_a_frame_as_for_an_audit() -> None:

@@ -121,7 +121,7 @@ def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(
 
 @pytest.mark.parametrize(("rows", "times"), [(8, 8), (40, 12)])
 def test_a_function_that_always_raises_ends_the_run_with_its_exception(
-    rows: int, times: int, tmp_path: Path
+    rows: int, times: int, out: Path
 ) -> None:
     def divide(messages):
         return 1 / 0
@@ -129,7 +129,7 @@ def test_a_function_that_always_raises_ends_the_run_with_its_exception(
     with pytest.raises(
         FunctionError, match=rf"\({times} times: it raised ZeroDivisionError"
     ) as caught:
-        evaluate(SMALL_CENSUS, divide, ("zero",), n_test=rows, out=tmp_path / "run")
+        evaluate(SMALL_CENSUS, divide, ("zero",), n_test=rows, out=out)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "--" not in str(caught.value)
 
@@ -156,7 +156,7 @@ def test_notices_of_a_run_point_at_the_callers_line(
     assert caplog.text.count("the first 20 replies: 20 no") == 2
 
 
-def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:
+def test_rows_without_a_reply_are_named_with_their_reason(out: Path) -> None:
     def divide(messages):
         return 1 / 0
 
@@ -164,12 +164,7 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
         RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"
     ):
         result = evaluate(
-            SMALL_CENSUS,
-            divide,
-            ("zero",),
-            n_test=4,
-            no_watch=True,
-            out=tmp_path / "run",
+            SMALL_CENSUS, divide, ("zero",), n_test=4, no_watch=True, out=out
         )
     for ask in (result.audit, lambda: result.check("dp_gap > 0.1")):
         with refused("ZeroDivisionError") as caught:
@@ -178,7 +173,7 @@ def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> Non
         assert "fwc-llm" not in str(caught.value)
 
 
-def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
+def test_replies_without_an_answer_are_quoted(out: Path) -> None:
     said = iter(range(1_000))
     with pytest.warns(
         RunWarning, match="among the replies without an answer: 5 times “dunno”"
@@ -188,11 +183,11 @@ def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
             lambda _: "yes" if next(said) % 2 else "dunno",
             ("zero",),
             n_test=10,
-            out=tmp_path / "run",
+            out=out,
         )
 
 
-def test_the_command_line_says_it_too(fwc: Run, tmp_path: Path) -> None:
+def test_the_command_line_says_it_too(fwc: Run, out: Path) -> None:
     outcome = fwc(
         "eval",
         "--task",
@@ -206,7 +201,7 @@ def test_the_command_line_says_it_too(fwc: Run, tmp_path: Path) -> None:
         "--rpm",
         3,
         "--out",
-        tmp_path / "run",
+        out,
         code=0,
     )
     assert "--n-test 21: " in outcome.err

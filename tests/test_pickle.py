@@ -46,9 +46,9 @@ def test_tasks_of_every_kind_can_be_pickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_task_and_a_result_go_to_a_pool_of_processes(tmp_path: Path) -> None:
+def test_a_task_and_a_result_go_to_a_pool_of_processes(out: Path) -> None:
     task = approvals(applicants())
-    result = evaluate(task, lambda _: "yes", ("zero",), n_test=40, out=tmp_path / "run")
+    result = evaluate(task, lambda _: "yes", ("zero",), n_test=40, out=out)
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         assert pool.submit(facts, task, result).result() == facts(task, result)
 

@@ -108,7 +108,9 @@ def test_what_a_real_model_answered_comes_without_data(
 
 
 @pytest.mark.slow
-def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> None:
+def test_saved_examples_and_odd_options_come_along(
+    fwc: Run, tmp_path: Path, out: Path
+) -> None:
     """The run's folder alone is enough, though the file of examples is gone and the folder has
     moved.
     """
@@ -118,13 +120,11 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     line = "eval --task census --model surrogate --n-test 8 --repeats 2 --m 8"
     line += """ --set 'option={"slots": "equal"}'"""
     line += f""" --param 'x="5"' --shots {arms} -o"""
-    fwc(line, tmp_path / "run", code=0)
-    slots = read_json(tmp_path / "run" / "shots" / "fwc@given-0.json")["certificate"][
-        "slots"
-    ]
+    fwc(line, out, code=0)
+    slots = read_json(out / "shots" / "fwc@given-0.json")["certificate"]["slots"]
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
-    (tmp_path / "run").rename(tmp_path / "moved")
+    out.rename(tmp_path / "moved")
     fwc(
         "eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again", code=0
     )

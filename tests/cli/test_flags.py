@@ -112,9 +112,10 @@ def test_seven_commands_come_first_and_eval_has_at_most_forty_options(fwc: Run) 
     assert len(short - {"--help", "--help-all", "--shots", "--out"}) <= 12
 
 
-def test_an_option_without_a_flag_is_set_by_name(fwc: Run, tmp_path: Path) -> None:
+def test_an_option_without_a_flag_is_set_by_name(
+    fwc: Run, tmp_path: Path, out: Path
+) -> None:
     small = "eval --task census --model surrogate --shots zero --n-test 20"
-    out = tmp_path / "run"
     fwc(f"{small} --set samples=2 --set margin=0.1 -o", out, code=0)
     settings = read_json(out / "run.json")["settings"]
     assert (settings["samples"], settings["margin"]) == (2, 0.1)

@@ -148,9 +148,8 @@ def test_no_earlier_success_outlives_a_refusal(
 
 @pytest.mark.slow
 def test_eval_refuses_before_it_asks_and_gates_when_it_has(
-    fwc: Run, tmp_path: Path
+    fwc: Run, tmp_path: Path, out: Path
 ) -> None:
-    out = tmp_path / "run"
     for options in (
         "--fail-if 'dp_gap[fwc] > 0.1'",
         "--fail-if dp",
@@ -250,15 +249,14 @@ def task(tmp_path: Path) -> Path:
     return path
 
 
-def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_people_weights_and_strata(fwc: Run, task: Path, out: Path) -> None:
     words = f"eval --task {task} --model baseline --shots zero,random --n-test 40"
-    words += f" --m 4 --out {run} --base-parity none"
+    words += f" --m 4 --out {out} --base-parity none"
     words += " --set cluster=person_id --set weight=stands_for --set given=job"
     outcome = fwc(
         words, "--fail-if", "abs(dp_gap[random] - dp_gap[zero]) > 0.9", code=0
     )
-    answers = pd.read_csv(run / "answers.csv")
+    answers = pd.read_csv(out / "answers.csv")
     table = pd.read_csv(task.with_suffix(".csv")).set_axis(
         [f"people.csv:{n}" for n in range(2, 242)]
     )
@@ -270,22 +268,22 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
         assert (
             answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()
         ).all()
-    results = read_json(run / "results.json")
+    results = read_json(out / "results.json")
     zero = answers[answers["arm"] == "zero"]
     right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
     found = Records.read(results["records"], results["attribute"])
     assert found.of("accuracy", "zero").value == pytest.approx(right)
     assert found.of("dp_gap", "zero").verdict.startswith("not settled")
     assert {"brier_gap", "tpr_gap"} <= {record.metric for record in found}
-    shown = {example.row for example in read_run(run).shots("random")[0].examples}
+    shown = {example.row for example in read_run(out).shots("random")[0].examples}
     assert not set(table.loc[list(shown), "person_id"]) & set(answers["cluster"])
     assert "intervals count people" in outcome.out
     assert "within 3 strata" in outcome.out
-    before = (run / "results.json").read_text()
-    fwc("rescore", run, code=0)
-    assert (run / "results.json").read_text() == before
+    before = (out / "results.json").read_text()
+    fwc("rescore", out, code=0)
+    assert (out / "results.json").read_text() == before
     again = fwc(f"{words} --set margin=0.99 --fail-if 'dp_gap > 0.99'", code=0)
-    assert read_run(run).answered.design.margin == 0.99
+    assert read_run(out).answered.design.margin == 0.99
     assert "nothing to ask" in again.err
 
 

@@ -29,38 +29,32 @@ def steering(text: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_nothing_that_a_service_sends_steers_the_terminal(
-    fwc: Run, tmp_path: Path
-) -> None:
+def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, out: Path) -> None:
     body = completion(f"Yes {ESCAPES}", f"model {ESCAPES}")
     with serve_in_thread(lambda request: HttpReply(body)) as url:
         served = f"{EVAL} test-model --base-url {url}/v1 --out"
-        outcome = fwc(served, tmp_path / "run", code=0)
+        outcome = fwc(served, out, code=0)
     assert "answers as" in outcome.err
     formats = ("md", "csv", "json")
     told = [
         outcome,
-        *(
-            fwc("report", tmp_path / "run", "--format", name, code=0)
-            for name in formats
-        ),
+        *(fwc("report", out, "--format", name, code=0) for name in formats),
     ]
     assert not any(steering(each.out + each.err) for each in told)
     assert f"model {ESCAPES}" in told[-1].json["runs"][0]["about"]["returned_models"]
 
 
 @pytest.mark.slow
-def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    fwc(f"{EVAL} surrogate --out", run, code=0)
-    answers = (run / "answers.csv").read_bytes()
-    journal = run / "journal.jsonl"
+def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, out: Path) -> None:
+    fwc(f"{EVAL} surrogate --out", out, code=0)
+    answers = (out / "answers.csv").read_bytes()
+    journal = out / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-3]))
-    assert "3 of 8 requests have no reply" in fwc("rescore", run, code=0).err
-    (run / "answers.csv").write_bytes(answers)
+    assert "3 of 8 requests have no reply" in fwc("rescore", out, code=0).err
+    (out / "answers.csv").write_bytes(answers)
     journal.unlink()
-    assert "journal.jsonl is missing" in fwc("rescore", run, code=2).line
-    assert (run / "answers.csv").read_bytes() == answers
+    assert "journal.jsonl is missing" in fwc("rescore", out, code=2).line
+    assert (out / "answers.csv").read_bytes() == answers
 
 
 @pytest.mark.slow

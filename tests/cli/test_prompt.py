@@ -12,7 +12,7 @@ from tests.command import Run, read_json
 
 
 @pytest.mark.slow
-def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> None:
+def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, out: Path) -> None:
     asked = "--task census --shots balanced --m 4"
     outcome = fwc(f"prompt {asked} --row 3", code=0)
     sent = fwc(f"prompt {asked} --row 3 --json").json
@@ -22,10 +22,9 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, tmp_path: Path) -> 
         assert message["content"] in outcome.out
     assert "row 3 of the split is census.test:" in outcome.err
     # … and it is what `eval` sends for its first row
-    run = tmp_path / "run"
-    fwc(f"eval {asked} --model surrogate --out", run, code=0)
+    fwc(f"eval {asked} --model surrogate --out", out, code=0)
     first = fwc(f"prompt {asked} --json").json
-    assert read_json(run / "prompts" / "balanced.json") == first
+    assert read_json(out / "prompts" / "balanced.json") == first
     assert first[:-1] == sent[:-1]
 
 

@@ -137,7 +137,9 @@ def test_compas_is_propublicas_table(compas: Path) -> None:
     assert set(told) == after | {"id"}  # what happened later, and who it was
 
 
-def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:
+def test_a_task_offers_attributes_and_a_run_records_the_choice(
+    tmp_path: Path, out: Path
+) -> None:
     path = write_task(tmp_path, TABLE, protected=OPTIONAL)
     task = load_task(path)
     assert (task.protected, task.offered, task.rules.usual) == (
@@ -157,17 +159,15 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
         load_task("census", protected="race")
 
     asked = "baseline", ["zero"]
-    result = evaluate(chosen, *asked, n_test=16, out=tmp_path / "run")
-    assert read_json(tmp_path / "run" / "run.json")["protected"] == ["colour"]
-    assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(
+    result = evaluate(chosen, *asked, n_test=16, out=out)
+    assert read_json(out / "run.json")["protected"] == ["colour"]
+    assert 'protected = "colour"' in (out / "experiment.toml").read_text(
         encoding="utf-8"
     )
-    again = evaluate(
-        load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run"
-    )
+    again = evaluate(load_task(path, protected="colour"), *asked, n_test=16, out=out)
     assert again.data == result.data
     with refused("another"):
-        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=out)
 
     usual = evaluate(
         load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "usual"
@@ -201,17 +201,19 @@ def test_examples_chosen_for_one_attribute_are_refused_for_another(
         load_shots(tmp_path / "sex.json", load_task(path, protected="colour"))
 
 
-def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> None:
+def test_a_run_goes_on_after_a_change_that_only_readers_see(
+    tmp_path: Path, out: Path
+) -> None:
     task = small_task(tmp_path, TABLE)
-    evaluate(task, "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    evaluate(task, "baseline", ["zero"], n_test=16, out=out)
     path = tmp_path / "task.toml"
     path.write_text(task.text + '\n[about]\npopulation = "Nobody."\n', encoding="utf-8")
-    evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=out)
     path.write_text(
         task.text.replace("question = ", 'question = "Really?" # '), encoding="utf-8"
     )
     with refused("another version of the task file"):
-        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=out)
 
 
 CONDITIONS = {

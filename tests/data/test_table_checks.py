@@ -119,7 +119,7 @@ def test_a_table_of_400_columns(tmp_path: Path) -> None:
 
 
 def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
-    fwc: Run, tmp_path: Path
+    fwc: Run, tmp_path: Path, out: Path
 ) -> None:
     frame = people(400)
     frame = pd.concat([frame, frame.head(20)]).assign(
@@ -145,8 +145,8 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
         "--n-test",
         100,
     )
-    assert "column reject: reveals" in fwc(*run, "-o", tmp_path / "run", code=0).err
-    fwc("report", tmp_path / "run", "-o", tmp_path / "r.md", code=0)
+    assert "column reject: reveals" in fwc(*run, "-o", out, code=0).err
+    fwc("report", out, "-o", tmp_path / "r.md", code=0)
     head, _, rest = (tmp_path / "r.md").read_text().partition("### All metrics")
     assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import Generator
 
 from evals.walks.loans import loans
 from fwc_llm import build_prompt
@@ -441,9 +442,8 @@ def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(
 @pytest.mark.parametrize("share", [0.01, 0.2, 1])
 @pytest.mark.parametrize("missing", [0, 0.2])
 def test_a_unit_of_money_is_in_every_prompt_and_others_are_refused(
-    tmp_path: Path, share: float, missing: float
+    rng: Generator, tmp_path: Path, share: float, missing: float
 ) -> None:
-    rng = np.random.default_rng(0)
     pay = pd.Series(rng.integers(99, 999, 400).astype(str))
     pay += np.where(rng.random(400) < share, " EUR", "")
     pay = pay.mask(rng.random(400) < missing, "k.A.")

@@ -63,12 +63,8 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     assert f"{said}, a simulation," in page
 
 
-def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
-    usual: dict[str, Any] = {
-        "api": "decisions",
-        "arms": ("zero",),
-        "out": tmp_path / "run",
-    }
+def test_a_model_that_takes_chats_alone_is_refused(out: Path) -> None:
+    usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": out}
     for model, options, words in (
         ("surrogate", {}, "surrogate does not support api='decisions'"),
         (
@@ -90,7 +86,7 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
     ):
         with refused(words):
             evaluate(CENSUS, model, **usual | options)
-    assert not (tmp_path / "run").exists()
+    assert not out.exists()
 
 
 def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
@@ -218,12 +214,12 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
 
 
 def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(
-    tmp_path: Path,
+    out: Path,
 ) -> None:
     def cut_off(messages: Messages) -> Reply:
         return Reply("yes", truncated="age: 4" in messages[-1]["content"])
 
-    result = evaluate(CENSUS, cut_off, arms=("zero",), n_test=40, out=tmp_path / "run")
+    result = evaluate(CENSUS, cut_off, arms=("zero",), n_test=40, out=out)
     forties = result.data["truncated"]
     assert 0 < forties < 40
     page = render([result.folder], "md")

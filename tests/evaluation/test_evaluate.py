@@ -58,9 +58,9 @@ def run(
 
 @pytest.mark.slow
 def test_the_numbers_follow_the_answers(
-    adult: Task, service: Served, tmp_path: Path
+    adult: Task, service: Served, out: Path
 ) -> None:
-    result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
+    result = run(adult, service[1], out, repeats=2, seed=5)
     for arm in result.arms:
         both = []
         for repeat in range(2):
@@ -82,9 +82,8 @@ def test_the_numbers_follow_the_answers(
 
 
 def test_the_folder_holds_the_whole_run(
-    adult: Task, service: Served, tmp_path: Path
+    adult: Task, service: Served, out: Path
 ) -> None:
-    out = tmp_path / "run"
     run(adult, service[1], out)
     described = read_json(out / "run.json")
     assert described["fingerprint"] == adult.fingerprint
@@ -112,13 +111,11 @@ def test_a_folder_of_something_else_is_refused(
 
 
 def test_prompts_beyond_the_context_are_refused(
-    adult: Task, service: Served, tmp_path: Path
+    adult: Task, service: Served, out: Path
 ) -> None:
     with refused(r"arm 'random'.*tokens.*gpt-4\b.*fewer examples"):
-        run(
-            adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100
-        )
-    assert not (tmp_path / "run").exists()
+        run(adult, service[1], out, "gpt-4", arms=("zero", "random"), m=100)
+    assert not out.exists()
     assert not service[0].bodies
 
 
@@ -142,11 +139,9 @@ def test_saved_shots_leave_equal_test_rows_out(
 
 
 def test_a_counterfactual_changes_the_level_alone(
-    adult: Task, service: Served, tmp_path: Path
+    adult: Task, service: Served, out: Path
 ) -> None:
-    result = run(
-        adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True
-    )
+    result = run(adult, service[1], out, arms=("zero",), counterfactual=True)
     assert set(result.answers()["variant"]) == {
         "",
         "counterfactual:Female",
@@ -219,7 +214,7 @@ def test_settings_are_values_and_names_come_first(
 
 
 def test_callbacks_hear_every_step(
-    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    adult: Task, out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[str] = []
     states: list[int] = []
@@ -229,7 +224,7 @@ def test_callbacks_hear_every_step(
         ("random",),
         n_test=8,
         m=4,
-        out=tmp_path / "run",
+        out=out,
         on_step=steps.append,
         on_progress=lambda state: states.append(state.done),
     )
@@ -252,11 +247,11 @@ def test_callbacks_hear_every_step(
     ],
 )
 def test_bad_input_makes_no_folder(
-    adult: Task, tmp_path: Path, options: Any, message: str
+    adult: Task, out: Path, options: Any, message: str
 ) -> None:
     with refused(message):
-        run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
-    assert not (tmp_path / "run").exists()
+        run(adult, "http://127.0.0.1:9/v1", out, **options)
+    assert not out.exists()
 
 
 def ask_26(url: str, out: Path, **options: Any) -> Result:

@@ -51,14 +51,14 @@ def run(
     return result, {(record.against, record.metric): record for record in found}
 
 
-def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
+def test_a_model_that_goes_by_first_names_is_found_out(out: Path) -> None:
     names: list[str | None] = []
 
     def by_name(messages: Messages) -> float:
         names.append(name_in(messages))
         return 0.75 if names[-1] in MEN else 0.25
 
-    result, found = run(by_name, tmp_path / "run", "names")
+    result, found = run(by_name, out, "names")
     changed = found["Female", "changed"]
     yes = found["Female", "selection_rate_difference"]
     stated = found["Female", "mean_p_yes_difference"]

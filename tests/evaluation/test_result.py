@@ -122,9 +122,9 @@ def said_of_the_gap(result: Result) -> list[Any]:
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(
-    name: str, tmp_path: Path
+    name: str, out: Path
 ) -> None:
-    result = odd_run(name, tmp_path / "run")
+    result = odd_run(name, out)
     answers = pd.read_csv(result.folder / "answers.csv")
     known = answers[answers["answer"].notna()]
     weight = known.get("weight", pd.Series(1.0, known.index)).astype(float)
@@ -283,28 +283,30 @@ def test_reports_show_both_and_scoring_again_changes_nothing(
 
 
 def test_an_interrupted_run_continues(
-    two: Task, tmp_path: Path, done: tuple[Result, Shifted]
+    two: Task, out: Path, done: tuple[Result, Shifted]
 ) -> None:
     model = Shifted()
     for stop in (5, 40):  # among the rows of the pool, and among the test rows
         model.stop_after(stop)
         with pytest.raises(ProviderError, match="is gone") as caught:
-            run(two, model, tmp_path / "run", concurrency=1)
+            run(two, model, out, concurrency=1)
         assert caught.value.result is not None
         model.asked = model.asked[:stop]
     partial = caught.value.result.answers()
     known = partial["threshold_answer"].notna().groupby(partial["arm"]).mean()
     assert known.tolist() == [0.0, 0.5]
     model.stop_after(10**9)
-    whole = run(two, model, tmp_path / "run")
+    whole = run(two, model, out)
     assert whole.unanswered == 0
     assert len(model.asked) == 64
     with refused(r"holds another run \(threshold: fit, now None"):
-        run(two, model, tmp_path / "run", threshold=None)
+        run(two, model, out, threshold=None)
 
 
 @pytest.mark.slow
-def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
+def test_the_command_announces_and_shows_it(
+    fwc: Run, tmp_path: Path, out: Path
+) -> None:
     task = write_people(tmp_path, make_people(240, 2))
     line = f"eval --task {task} --shots zero,balanced --m 4 --n-test 16"
     more = f"{line} --threshold base-rate --model"
@@ -312,12 +314,10 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     assert "64 requests to gpt-4o" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
     assert "adds 32 requests: 16 rows of the pool" in dry.err
-    done = fwc(more, "baseline", "--out", tmp_path / "run", code=0)
+    done = fwc(more, "baseline", "--out", out, code=0)
     assert "At the threshold" in done.out
     assert "64 requests to baseline" in done.err
-    again = fwc(
-        "eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run", code=0
-    )
+    again = fwc("eval", out / "experiment.toml", "--out", out, code=0)
     assert "64 of 64 answered, nothing to ask" in again.err
     for words in ("1.5", "sometimes"):
         bad = f"{line} --model baseline --threshold {words} --out"

@@ -80,7 +80,7 @@ def test_an_untouched_run_is_the_same_elsewhere(
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
 def test_every_kind_of_run_can_be_verified(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     options: dict[str, Any] = {
@@ -88,7 +88,6 @@ def test_every_kind_of_run_can_be_verified(
         "threshold": {"threshold": "fit"},
         "batch": {},
     }[how]
-    out = tmp_path / "run"
     with serve_in_thread(
         BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")
     ) as url:
@@ -126,10 +125,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("file", CHANGES)
-def test_a_change_is_named_by_its_file(
-    untouched: Path, tmp_path: Path, file: str
-) -> None:
-    folder = shutil.copytree(untouched, tmp_path / "run")
+def test_a_change_is_named_by_its_file(untouched: Path, out: Path, file: str) -> None:
+    folder = shutil.copytree(untouched, out)
     pattern, replacement, detail = CHANGES[file]
     change(folder / file, pattern, replacement)
     found = with_status(folder)
@@ -196,9 +193,9 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
 
 
 def test_a_function_that_a_folder_names_is_not_run(
-    untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    untouched: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = shutil.copytree(untouched, tmp_path / "run")
+    folder = shutil.copytree(untouched, out)
     (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
     for name in (
         "run.json",
@@ -220,12 +217,12 @@ def test_a_function_that_a_folder_names_is_not_run(
 
 @pytest.mark.parametrize("written", ["answers.csv", "results.json"])
 def test_a_rescore_that_is_stopped_is_no_forgery(
-    written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: str, untouched: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped when this file is written; run again, it leaves the folder as it would have
     been.
     """
-    folder = shutil.copytree(untouched, tmp_path / "run")
+    folder = shutil.copytree(untouched, out)
     described = read_json(folder / "run.json") | {"parser": 1}
     (folder / "run.json").write_text(json.dumps(described))
     replaced = os.replace

@@ -129,7 +129,7 @@ def last_line(text: str) -> str:
 
 
 def test_rows_without_a_reply_end_with_4_and_are_counted(
-    tmp_path: Path, evaluate: Evaluate
+    out: Path, evaluate: Evaluate
 ) -> None:
     too_long = refusal(
         400, f"maximum context length exceeded by {KEY}", "context_length_exceeded"
@@ -143,7 +143,7 @@ def test_rows_without_a_reply_end_with_4_and_are_counted(
         assert f"2 of {REQUESTS} requests have no reply" in " ".join(
             done.stderr.split()
         )
-        answers = (tmp_path / "run" / "answers.csv").read_text().splitlines()
+        answers = (out / "answers.csv").read_text().splitlines()
         assert sum(",error," in line for line in answers) == 2
         assert "accuracy" in done.stdout, "partial results are reported"
         again = evaluate(url)

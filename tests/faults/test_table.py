@@ -51,12 +51,12 @@ CASES = [
     ids=lambda given: given if isinstance(given, str) else given[0].name[:60],
 )
 def test_faults_of_a_kind_once(
-    api: str, faults: list[Fault], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: str, faults: list[Fault], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A report differs only where a reply does.
     formats = FORMATS if faults[0].kind == "harmless" else ()
-    assert passage(faults, False, tmp_path / "run", formats, api) == []
+    assert passage(faults, False, out, formats, api) == []
 
 
 # --- Damaged inputs of every kind
@@ -80,8 +80,9 @@ def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "run"
+def test_a_run_that_is_killed_loses_and_repeats_nothing(
+    tmp_path: Path, out: Path
+) -> None:
     service = Service(lambda body: "Yes")
     task = write_people(tmp_path, make_people(400, 2))
     words = f"eval --task {task} --model m --shots zero --n-test 80 --concurrency 8"

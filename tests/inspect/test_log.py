@@ -34,7 +34,7 @@ def read(path: Path) -> Any:
 
 
 def test_the_numbers_are_those_of_our_own_harness(
-    logs: Path, ours: Result, tmp_path: Path
+    logs: Path, ours: Result, out: Path
 ) -> None:
     """In Inspect's own results, in the run that is made of its log, and in the report's
     statistics.
@@ -44,7 +44,7 @@ def test_the_numbers_are_those_of_our_own_harness(
         for name in ("coverage", "accuracy", "dp_gap"):
             value = ours.records.of(name, arm).value
             assert measured[f"{arm}/{name}"].value == pytest.approx(value)
-    theirs = import_log(logs / "plain.eval", tmp_path / "run")
+    theirs = import_log(logs / "plain.eval", out)
     for key in ours.data.keys() - {"model"}:
         assert theirs.data[key] == ours.data[key], key
     assert theirs.answers().equals(ours.answers())
@@ -77,9 +77,9 @@ def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Run) -> No
 
 
 def test_every_kind_of_reply_is_read_as_it_is_from_a_service(
-    logs: Path, tmp_path: Path
+    logs: Path, out: Path
 ) -> None:
-    result = import_log(logs / "epochs.eval", tmp_path / "run")
+    result = import_log(logs / "epochs.eval", out)
     answers = result.answers()
     asked = len(answers)
     assert (
@@ -104,9 +104,9 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(
 
 
 def test_epochs_are_repeats_of_the_same_rows_and_examples(
-    logs: Path, tmp_path: Path
+    logs: Path, out: Path
 ) -> None:
-    result = import_log(logs / "epochs.eval", tmp_path / "run")
+    result = import_log(logs / "epochs.eval", out)
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
@@ -124,9 +124,9 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(
         assert found[f"{arm}/accuracy"].value == pytest.approx(value, abs=0.02)
 
 
-def test_a_log_that_an_error_ended_is_refused(logs: Path, tmp_path: Path) -> None:
+def test_a_log_that_an_error_ended_is_refused(logs: Path, out: Path) -> None:
     with refused(r"of 16 questions \(status: error\): complete"):
-        import_log(logs / "stopped.eval", tmp_path / "run")
+        import_log(logs / "stopped.eval", out)
 
 
 def test_our_parameters_are_sent_unless_the_user_sets_others(

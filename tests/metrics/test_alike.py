@@ -140,8 +140,8 @@ def asked(model: Denier, out: Path, *arms: str) -> Result:
     return evaluate(task, model, arms, n_test=200, out=out)
 
 
-def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
-    result = asked(Denier(), tmp_path / "run", "zero")
+def test_a_run_says_so_first_and_no_gate_is_decided(out: Path) -> None:
+    result = asked(Denier(), out, "zero")
     found = result.audit()
     stats = found.statistics
     assert stats.arms[0].alike == "answered no to all 200 rows"
@@ -178,8 +178,8 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     assert of_people.check("dp_gap > 0.9").outcome == "within"
 
 
-def test_ratios_and_differences_of_alike_answers_tell_nothing(tmp_path: Path) -> None:
-    result = asked(Denier("yes"), tmp_path / "run", "zero", "balanced")
+def test_ratios_and_differences_of_alike_answers_tell_nothing(out: Path) -> None:
+    result = asked(Denier("yes"), out, "zero", "balanced")
     for metric in ("dp_gap", "dp_ratio", "eo_gap", "precision_gap"):
         check = result.check(f"{metric}[balanced] - {metric}[zero] > 0.9")
         assert check.outcome == "cannot say"

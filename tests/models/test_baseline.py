@@ -77,17 +77,11 @@ class Counting(FourMembers):
 
 
 def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
-    two: Task, tmp_path: Path
+    two: Task, out: Path
 ) -> None:
     model = Counting()
     result = evaluate(
-        two,
-        model,
-        ["zero"],
-        n_test=8,
-        repeats=2,
-        counterfactual=True,
-        out=tmp_path / "run",
+        two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=out
     )
     assert result.data["reference"]
     assert {type(one) for one in model.asked} == {RowContext}
@@ -113,12 +107,9 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
         }
 
 
-def test_every_output_says_that_it_is_no_language_model(
-    three: Task, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-    result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=folder)
-    described = read_json(folder / "run.json")
+def test_every_output_says_that_it_is_no_language_model(three: Task, out: Path) -> None:
+    result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, out=out)
+    described = read_json(out / "run.json")
     marks = [
         described[name] for name in ("reference", "simulated", "simulated_answers")
     ]
@@ -130,7 +121,7 @@ def test_every_output_says_that_it_is_no_language_model(
     ]
     assert by_arm[0] == by_arm[1]  # never sees the prompt
     mark = "no language model"
-    pages = [render([folder], kind) for kind in ("html", "md")]
+    pages = [render([out], kind) for kind in ("html", "md")]
     for text in (str(result), repr(result), result._repr_html_(), *pages):
         assert mark in text.casefold()
     assert "simulated" not in str(result).casefold()

@@ -401,14 +401,12 @@ class Grumpy:
 
 
 def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
-    two: Task, tmp_path: Path
+    two: Task, tmp_path: Path, out: Path
 ) -> None:
     grumpy = Grumpy()
 
     def go() -> Result:
-        return evaluate(
-            two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False
-        )
+        return evaluate(two, grumpy, ("zero",), n_test=16, out=out, progress=False)
 
     result = go()
     assert 0 < result.unanswered < 16
@@ -422,11 +420,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
     assert go().data["model"] == f"python:{__name__}:Grumpy"
     with refused("holds another run"):
         evaluate(
-            two,
-            FunctionModel(grumpy, name="another"),
-            ("zero",),
-            n_test=16,
-            out=tmp_path / "run",
+            two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=out
         )
     with refused("no Batch API"):
         evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
@@ -435,7 +429,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
 @pytest.mark.slow
 @pytest.mark.parametrize(("awake", "notebook"), [(True, False), (False, True)])
 def test_ctrl_c_ends_a_run_whose_function_hangs(
-    tmp_path: Path, awake: bool, notebook: bool
+    out: Path, awake: bool, notebook: bool
 ) -> None:
     # A signal that another thread receives does not wake the main one: as if it came just before a
     # sleep.
@@ -451,7 +445,7 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(
             threading.Event().wait()
         def ask():
             try:
-                evaluate("census", hangs, ("zero",), n_test=8, out={str(tmp_path / "run")!r}, progress=False)
+                evaluate("census", hangs, ("zero",), n_test=8, out={str(out)!r}, progress=False)
             except InterruptedRunError as error:
                 print("stopped", error.result.unanswered, flush=True)
         async def cell():

@@ -91,11 +91,10 @@ def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
 
 @pytest.mark.slow
 def test_from_prompt_to_report_and_on(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Prompts are short and rows few: two busy cores read some 50 tokens a second."""
     need_smollm2()
-    out = tmp_path / "run"
     asked: Any = {"max_tokens": 1, "n_test": 2, "base_parity": None, "out": out}
     result = evaluate("census", "smollm2", ("zero",), **asked)
     answers = result.answers()

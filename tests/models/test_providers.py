@@ -26,8 +26,8 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("modules")
-def test_prints_are_no_output(fwc: Run, tmp_path: Path) -> None:
-    asked = f"--task census --shots zero --n-test 8 --json --out {tmp_path / 'run'}"
+def test_prints_are_no_output(fwc: Run, out: Path) -> None:
+    asked = f"--task census --shots zero --n-test 8 --json --out {out}"
     outcome = fwc(f"eval --model python:echoing:talks {asked}")
     assert outcome.code == 0, outcome.err
     assert outcome.json  # nothing but the document

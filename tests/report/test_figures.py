@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Text
+from numpy.random import Generator
 
 from fwc_llm import Result, audit
 from fwc_llm.coreset import FairCoreset
@@ -97,12 +97,11 @@ def test_several_models_are_in_one_figure_of_a_column(
         write_figures(make_document(runs), tmp_path / "file")
 
 
-def test_a_value_draws_itself(make_run: MakeRun) -> None:
+def test_a_value_draws_itself(rng: Generator, make_run: MakeRun) -> None:
     folder = make_run(repeats=1, simulated=True)
     answers = pd.DataFrame(
         {"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25}
     )
-    rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2))
     levels = rng.integers(0, 2, (200, 2))
     y = rng.integers(0, 2, 200)

@@ -29,22 +29,6 @@ from tests.refusals import refused
 from tests.report.conftest import MakeRun, lines, write_run
 
 
-def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
-    run = read_run(make_run(repeats=2, probabilities=True, counterfactual=True))
-    assert run.arms == ("zero", "balanced", "fwc")
-    assert run.groups == ("Female", "Male")
-    a = run.answers["zero"]
-    assert len(a) == 400
-    assert set(a.repeat.tolist()) == {0, 1}
-    assert set(a.reason[np.isnan(a.answer)].tolist()) == {"refused"}
-    assert not np.isnan(a.p_yes).any()
-    assert len(run.counterfactuals["fwc"]) == 400
-    assert set(run.shots("fwc")) == {0, 1}
-    assert run.shots("fwc")[0].weighted
-    assert run.shots("zero") == {}
-    assert run.prompt("fwc")[0]["role"] == "system"
-
-
 def test_another_reading_is_applied_after_the_run_is_checked(make_run: MakeRun) -> None:
     folder = make_run(repeats=1)
     run = read_run(folder, unread="as-no")
@@ -190,8 +174,8 @@ def many(folder: Path, answers: int = MANY) -> RunFolder:
     return run
 
 
-def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
-    run = many(tmp_path / "run")
+def test_every_column_is_what_its_lines_say(out: Path) -> None:
+    run = many(out)
     lines = list(run.read_answers())
     (found,) = answers_by_arm(run, ["zero"])[0].values()
     assert [found.row[place] for place in (0, MANY - 1)] == ["row 0", f"row {MANY - 1}"]
@@ -208,16 +192,14 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
 
 
 def test_a_column_of_later_versions_is_empty_in_an_older_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_run(tmp_path / "run", repeats=1)
+    write_run(out, repeats=1)
     monkeypatch.setattr(
         "fwc_llm.runs.folder.PARSED_COLUMNS", (*PARSED_COLUMNS, "latency")
     )
-    assert {line["latency"] for line in RunFolder(tmp_path / "run").read_answers()} == {
-        ""
-    }
-    assert "zero" in render([tmp_path / "run"], "md")
+    assert {line["latency"] for line in RunFolder(out).read_answers()} == {""}
+    assert "zero" in render([out], "md")
 
 
 # --- A run's folder is enough

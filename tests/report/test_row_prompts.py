@@ -81,8 +81,8 @@ def test_every_prompt_is_the_one_that_was_sent(
     assert sorted(shown(found)) == sorted(sent(heard))
 
 
-def test_examples_chosen_for_every_row_are_shown(tmp_path: Path) -> None:
-    folder, heard = run(tmp_path / "run", ["nearest"])
+def test_examples_chosen_for_every_row_are_shown(out: Path) -> None:
+    folder, heard = run(out, ["nearest"])
     assert sorted(shown(rows_of_run(read_run(folder)))) == sorted(sent(heard))
 
 

@@ -183,16 +183,9 @@ def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> No
         assert next(iter(sent)) in why_unpriced("mine", file, "chat", sent)
 
 
-def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
+def test_a_limit_is_refused_without_a_price(fwc: Run, out: Path) -> None:
     words = "eval --task census --n-test 13 --shots zero --m 4"
-    service = (
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "--max-cost",
-        1,
-        "--out",
-        tmp_path / "run",
-    )
+    service = ("--base-url", "http://127.0.0.1:9/v1", "--max-cost", 1, "--out", out)
     assert (
         "no price of my-model is known"
         in fwc(words, "--model", "my-model", *service, code=2).line
@@ -231,7 +224,7 @@ def _lost(body: Any, kind: str) -> HttpReply:
 @pytest.mark.parametrize("concurrency", [1, 96])
 @pytest.mark.parametrize("options", [{}, {"api": "decisions"}], ids=str)
 def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
-    options: Any, concurrency: int, tmp_path: Path
+    options: Any, concurrency: int, tmp_path: Path, out: Path
 ) -> None:
     """It takes a tenth of a dollar and more for each attempt, and loses four of five replies."""
     prices = tmp_path / "prices.toml"
@@ -267,7 +260,7 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
                 census_task(600, 300),
                 kind("mine", base_url=f"{url}/v1", backoff=0.001),
                 ("zero",),
-                out=tmp_path / "run",
+                out=out,
                 n_test=40,
                 base_parity=None,
                 prices=prices,
@@ -283,7 +276,7 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
                 > result.data["usage"]["prompt_tokens"]
             )
             spent = bill[0]
-            with Journal(tmp_path / "run") as journal:
+            with Journal(out) as journal:
                 assert spent <= journal.cost(price) <= most
 
 

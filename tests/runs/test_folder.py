@@ -91,37 +91,36 @@ def rescore(folder: Path) -> Result:
 
 
 def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(
-    tmp_path: Path,
+    out: Path,
 ) -> None:
-    folder = tmp_path / "run"
-    result = run_plan(plan(), Probabilities(), folder)
+    result = run_plan(plan(), Probabilities(), out)
     assert set(result.answers()["p_yes"]) == set(Probabilities.found)
-    (arm,) = read_run(folder).answered.answers.values()
+    (arm,) = read_run(out).answered.answers.values()
     assert set(arm.p_yes) == set(Probabilities.found)
     assert not (arm.p_yes == 0.5).any(), "0.49999999 is not 0.5"
-    RunFolder(folder).unseal()
-    file = folder / "answers.csv"
+    RunFolder(out).unseal()
+    file = out / "answers.csv"
     file.write_text(
         file.read_text().replace("0.49999999", "0.500000").replace("1e-07", "0.000000")
     )
-    (older,) = read_run(folder).answered.answers.values()
+    (older,) = read_run(out).answered.answers.values()
     assert set(older.p_yes) == {*Probabilities.found, 0.5} - {1e-7, 0.49999999}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
-def test_every_reader_reads_what_a_reply_holds(tmp_path: Path, text: str) -> None:
-    result = run_plan(plan(), Answers(text, "Yes"), tmp_path / "run")
+def test_every_reader_reads_what_a_reply_holds(out: Path, text: str) -> None:
+    result = run_plan(plan(), Answers(text, "Yes"), out)
     assert result.unanswered == 0
-    assert rescore(tmp_path / "run").data == result.data
-    replies = [row["reply"] for row in RunFolder(tmp_path / "run").read_answers()]
+    assert rescore(out).data == result.data
+    replies = [row["reply"] for row in RunFolder(out).read_answers()]
     assert (len(replies), replies.count(truncate(utf8_safe(text)))) == (N, N / 2)
     assert set(result.answers()["reply"]) == set(replies)
-    read_run(tmp_path / "run")
+    read_run(out)
 
 
-def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path: Path) -> None:
-    run_plan(plan(), Answers("=1+1", "Yes, 'quoted' -no"), tmp_path / "run")
-    text = (tmp_path / "run" / "answers.csv").read_text()
+def test_no_cell_is_a_formula_and_ordinary_ones_stay(out: Path) -> None:
+    run_plan(plan(), Answers("=1+1", "Yes, 'quoted' -no"), out)
+    text = (out / "answers.csv").read_text()
     assert ",'=1+1," in text
     assert "\"Yes, 'quoted' -no\"" in text
     assert ",=1+1" not in text
@@ -129,9 +128,9 @@ def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["answers.csv", "results.json"])
 @pytest.mark.parametrize("damage", ["gone", "cut", "a row less", "foreign"])
-def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -> None:
-    whole = run_plan(plan(), Answers(), tmp_path / "run")
-    path = tmp_path / "run" / name
+def test_what_is_derived_is_made_again(out: Path, name: str, damage: str) -> None:
+    whole = run_plan(plan(), Answers(), out)
+    path = out / name
     good = path.read_text()
     lines = good.splitlines(keepends=True)
     damaged = {
@@ -141,10 +140,10 @@ def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -
     }
     path.write_text(damaged[damage]) if damage in damaged else path.unlink()
     with refused(r"rescore|is missing|damaged"):
-        read_run(tmp_path / "run")
-    assert rescore(tmp_path / "run").data == whole.data
+        read_run(out)
+    assert rescore(out).data == whole.data
     assert path.read_text() == good
-    read_run(tmp_path / "run")
+    read_run(out)
 
 
 def replaced(folder: Path) -> None:
@@ -158,9 +157,9 @@ def replaced(folder: Path) -> None:
     ids=["deleted", "replaced", "journal deleted"],
 )
 def test_a_folder_that_vanishes_ends_the_run(
-    tmp_path: Path, vanish: Callable[[Path], Any]
+    out: Path, vanish: Callable[[Path], Any]
 ) -> None:
-    folder = tmp_path / "run"
+    folder = out
     model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
     with pytest.raises(StorageError, match="is gone") as caught:
         run_plan(plan(), model, folder, concurrency=1)
@@ -169,18 +168,18 @@ def test_a_folder_that_vanishes_ends_the_run(
 
 
 def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(
-    tmp_path: Path,
+    tmp_path: Path, out: Path
 ) -> None:
-    run_plan(plan(), Answers(), tmp_path / "run")
+    run_plan(plan(), Answers(), out)
     precious = tmp_path / "precious"
     precious.write_text("")
     for name in ("answers.csv", "results.json"):
-        (tmp_path / "run" / f"{name}.{os.getpid()}.partial").symlink_to(precious)
-    rescore(tmp_path / "run")
-    (tmp_path / "run" / "journal.jsonl").unlink()
-    (tmp_path / "run" / "journal.jsonl").symlink_to(precious)
+        (out / f"{name}.{os.getpid()}.partial").symlink_to(precious)
+    rescore(out)
+    (out / "journal.jsonl").unlink()
+    (out / "journal.jsonl").symlink_to(precious)
     with refused("cannot open"):
-        rescore(tmp_path / "run")
+        rescore(out)
     assert precious.read_text() == ""
 
 
@@ -196,13 +195,13 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(
     ],
 )
 def test_a_pipe_is_not_waited_for(
-    tmp_path: Path, name: str, read: Callable[[Path], object]
+    out: Path, name: str, read: Callable[[Path], object]
 ) -> None:
-    run_plan(plan(), Answers(), tmp_path / "run")
-    (tmp_path / "run" / name).unlink()
-    os.mkfifo(tmp_path / "run" / name)
+    run_plan(plan(), Answers(), out)
+    (out / name).unlink()
+    os.mkfifo(out / name)
     with refused():
-        read(tmp_path / "run")
+        read(out)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +214,12 @@ def test_a_pipe_is_not_waited_for(
         ("calls", -1),
     ],
 )
-def test_an_edited_description_is_refused(
-    tmp_path: Path, key: str, value: object
-) -> None:
-    run_plan(plan(), Answers(), tmp_path / "run")
-    path = tmp_path / "run" / "run.json"
+def test_an_edited_description_is_refused(out: Path, key: str, value: object) -> None:
+    run_plan(plan(), Answers(), out)
+    path = out / "run.json"
     path.write_text(json.dumps(read_json(path) | {key: value}))
     with refused(rf"run\.json is damaged: {key}"):
-        rescore(tmp_path / "run")
+        rescore(out)
 
 
 def test_long_names_fit_into_a_file_system() -> None:

@@ -54,11 +54,11 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_asks_the_rest(task: Task, out: Path) -> None:
     with refused("interrupted"):
-        evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
+        evaluate(task, Dice(100), ("zero", "balanced"), out=out, **SAMPLED)
     rest = Dice()
-    result = evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
+    result = evaluate(task, rest, ("zero", "balanced"), out=out, **SAMPLED)
     assert (
         result.data["requests"] == 2 * 20 * 3 * 2 * 2
     )  # repeats, rows, samples, arms, told as the other
@@ -66,13 +66,7 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     assert (result.data["repeats"], result.data["samples"]) == (2, 3)
     assert [result.records.of("accuracy", arm).n for arm in result.arms] == [120, 120]
     with refused("samples"):
-        evaluate(
-            task,
-            rest,
-            ("zero", "balanced"),
-            out=tmp_path / "run",
-            **SAMPLED | {"samples": 2},
-        )
+        evaluate(task, rest, ("zero", "balanced"), out=out, **SAMPLED | {"samples": 2})
     for kind in ("html", "md"):
         assert "The same prompt asked again" in render([result.folder], kind)
     (run,) = json.loads(render([result.folder], "json"))["runs"]
@@ -80,13 +74,13 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
 
 
 def test_agreement_and_probabilities_are_those_of_the_dice(
-    task: Task, tmp_path: Path
+    task: Task, out: Path
 ) -> None:
     options: dict[str, Any] = {
         "n_test": 100,
         "base_parity": None,
         "samples": 5,
-        "out": tmp_path / "run",
+        "out": out,
     }
     found = evaluate(task, Dice(), ("zero",), **options).audit().statistics
     again = found.of("same_answer", "zero")

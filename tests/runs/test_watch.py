@@ -56,10 +56,14 @@ def chatty(body: Any) -> str:
     ],
 )
 def test_the_remedy_is_named_and_helps(
-    answer: Any, remedy: dict[str, Any], option: str, concurrency: int, tmp_path: Path
+    answer: Any,
+    remedy: dict[str, Any],
+    option: str,
+    concurrency: int,
+    tmp_path: Path,
+    out: Path,
 ) -> None:
     service = Service(answer)
-    out = tmp_path / "run"
     both: Any = {"arms": ("zero", "balanced"), "concurrency": concurrency}
     with serve_in_thread(service) as url:
         both["base_url"] = f"{url}/v1"
@@ -101,14 +105,14 @@ def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
-    fwc: Run, tmp_path: Path
+    fwc: Run, tmp_path: Path, out: Path
 ) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
         words = (
             f"eval --task census --model some-model --base-url {url}/v1 --shots zero"
         )
-        words += f" --n-test 60 --concurrency 1 --out {tmp_path / 'run'}"
+        words += f" --n-test 60 --concurrency 1 --out {out}"
         done = fwc(words, code=0)
         assert "Only 33.3 % of the questions of zero" in done.out.splitlines()[1]
         assert "Only 33.3 % of" in fwc(words, "--strict", code=4).line
@@ -116,7 +120,7 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(
     unread = "ost frequent among the replies without an answer: 40 times “Hm.”. Remedy: try another"
     assert unread in " ".join(done.err.split())
     for suffix in ("md", "html"):
-        fwc("report", tmp_path / "run", "-o", tmp_path / f"page.{suffix}", code=0)
+        fwc("report", out, "-o", tmp_path / f"page.{suffix}", code=0)
         assert unread in (tmp_path / f"page.{suffix}").read_text()
     assert len(service.bodies) == 60
 
