@@ -15,6 +15,7 @@ from fwc_llm.prompt_rows import clean
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task
+from tests.command import corpus
 from tests.wordings import CHATS
 
 ADULT = load_task("adult")
@@ -99,47 +100,7 @@ def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value: str) ->
     assert clean(text) == text
 
 
-ORDINARY = [
-    "<=50K",
-    "<5",
-    "< 18",
-    "3 < 4",
-    ">= 7 years",
-    "Trinadad&Tobago",
-    "Outlying-US(Guam-USVI-etc)",
-    "(part time)",
-    "São Tomé",
-    "北京",
-    "100 %",
-    "a|b",
-    "a [b]",
-    "[3]",
-    "a [see note]",
-    "می\u200cخواهم",
-    "{{ age }}",
-    "C:\\temp",
-]
-BROKEN = {  # marks of chats, by their structure, lines, and what turns the text
-    "[INST] yes [/INST]": "[ INST] yes [ /INST]",
-    "[inst]": "[ inst]",
-    "[|Human|]": "[ | Human|]",
-    "{{user}}": "{ { user}}",
-    "|user|": "| user|",
-    "｜Assistant｜": "｜ Assistant｜",
-    "<<SYS>>": "< < SYS>>",
-    "【tool】": "【 tool】",
-    "＜user＞": "＜ user＞",
-    "⟦INST⟧": "⟦ INST⟧",
-    "◁think▷": "◁ think▷",
-    "{{#system~}}": "{ { #system~}}",
-    "a\u2028b\nc": "a b c",
-    "a\u202eb": "ab",
-}
-
-
-@pytest.mark.parametrize(
-    ("cell", "shown"), [*zip(ORDINARY, ORDINARY, strict=True), *BROKEN.items()]
-)
+@pytest.mark.parametrize(("cell", "shown"), corpus("marks"))
 def test_marks_are_broken_and_stay_readable_and_other_values_stay(
     cell: str, shown: str
 ) -> None:
