@@ -26,9 +26,7 @@ def page(document: Fields, appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     models = models_of(document)
-    script: Json = {"script": None}
-    if browsers:
-        script = _script()
+    script = _script() if browsers else {"script": None}
     return (
         environment()
         .get_template("page.html.j2")
