@@ -1,4 +1,4 @@
-"""Parses replies as yes, no or a reason for neither (docs/protocol.md, "Parsing").
+"""Parses replies as yes, no, refer or a reason for neither (docs/protocol.md, "Parsing").
 
 Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
 is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fwc_llm.errors import Ambiguous, FwcError, InputTypeError, checked
@@ -25,7 +26,8 @@ from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-Value = Literal["yes", "no"]
+Value = Literal["yes", "no", "refer"]
+_VALUES: tuple[Value, ...] = "yes", "no", "refer"
 Reason = Literal[
     "",
     "refused",
@@ -125,7 +127,13 @@ _MARKUP = re.compile(
     r"|</?(?:b|i|em|strong|u|mark|span|code|font)\b[^<>]{0,80}>",
     re.IGNORECASE,
 )
+Spelled = tuple[tuple[str, tuple[str, ...]], ...]  # the words of each answer
 _OR = r"[\s()]{0,3}(?:/|[|]|or|and|oder|und|ou|et|o|y|e|vs)[\s()]{0,3}"
+_LISTED = rf"(?:{_OR}|,\s?(?:{_OR})?)"
+_TO_WHOM = (  # a case is referred
+    r"(?: (?:it|(?:this|the) (?:case|application|person|applicant|request)))?"
+    r"(?:(?: to| for) (?:(?:an?|the|our|zur?) )?[\w-]+(?: [\w-]+){0,3}(?=[^\w -]|\Z))?"
+)
 
 # What a reply that is no answer says: why.
 _UNABLE = re.compile(
@@ -263,6 +271,11 @@ _AGAINST = {  # what the row is then said to be, or the only case in which a yes
         re.IGNORECASE,
     ),
 }
+_CONDITION = re.compile(  # under which another answer might hold
+    r"[?¿]|\b(?:if|unless|until|otherwise|but|however|although|though|instead|rather|wenn|falls"
+    r"|sonst|aber|statt\w*|si|sauf|mais|cependant|pero|sino|salvo|se|ma|invece|mas)\b",
+    re.IGNORECASE,
+)
 _SCORE = re.compile(  # of the answer, one half or more
     r"\W*(?:(?:with )?(?:an? )?(?:confiden\w+|certainty|konfidenz|sicherheit|confian\w+|certeza"
     r"|confidenza)(?: score| level)?(?: of| is)?:? ?)?"
@@ -372,7 +385,7 @@ _JSON = re.compile(  # an object, after at most a few words
 
 @dataclass(frozen=True)
 class Answer(Ambiguous):
-    """A parsed reply: `value` is "yes", "no", or None with a `reason`."""
+    """A parsed reply: `value` is "yes", "no", "refer", or None with a `reason`."""
 
     instead = 'compare answer.value with "yes"'
 
@@ -417,14 +430,14 @@ def parse_answer(
 
     The object is a response, one of its choices, or a message, which does not say how it ended; any
     other mapping is read as its JSON.
-    `words` is the task that was asked about, or maps "yes" and "no" to a word or several (any
-    case): `{"yes": "bewilligt", "no": "abgelehnt"}`. Reasons for a `value` of None: error (no reply
-    at all), unfinished (the service broke off), refused (a tool call counts as a refusal), filtered
-    (by the provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous
-    (contradictory or doubtful answers), other. Of a long reply, 2,000 characters at its beginning
-    and at its end are read.
+    `words` is the task that was asked about, or maps "yes", "no" and, if there is a third answer,
+    "refer" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`. Reasons for
+    a `value` of None: error (no reply at all), unfinished (the service broke off), refused (a tool
+    call counts as a refusal), filtered (by the provider), empty, truncated (cut off before an
+    answer, or only reasoning), ambiguous (contradictory or doubtful answers), other. Of a long
+    reply, 2,000 characters at its beginning and at its end are read.
     """
-    yes, no = _words_of(words)
+    spelled = _words_of(words)
     if isinstance(reply, str):
         reply = Reply(reply)
     elif not isinstance(reply, Reply):
@@ -448,23 +461,25 @@ def parse_answer(
         return Answer(
             None, "truncated" if cut or reasoned or reply.reasoned else "empty"
         )
-    return _read(text, yes, no, cut)
+    return _read(text, spelled, cut)
 
 
-def _words_of(words: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words for yes and for no, also of a task; `FwcError` for anything else."""
+def _words_of(words: Any) -> Spelled:
+    """The words for each answer, also of a task; `FwcError` for anything else."""
     spelled = getattr(words, "spellings", words)
     try:
-        yes = said(spelled["yes"])
-        no = said(spelled["no"])
-        known = {word.casefold() for word in yes}.isdisjoint(map(str.casefold, no))
+        found = {"no": said(spelled["no"]), "yes": said(spelled["yes"])}
+        if "refer" in spelled:
+            found["refer"] = said(spelled["refer"])
+        of_answers = [{word.casefold() for word in own} for own in found.values()]
     except (KeyError, TypeError, IndexError, AttributeError, ValueError):
         raise FwcError(
             f"the words are {kind_of(words)}: give a Task, or {{'yes': …, 'no': …}} with texts"
         ) from None
-    if not known:
-        raise FwcError(f"the words for yes and no are {yes} and {no}: they must differ")
-    return yes, no
+    if len(set[str]().union(*of_answers)) < sum(map(len, of_answers)):
+        told = ", ".join(f"{value} {' or '.join(own)}" for value, own in found.items())
+        raise FwcError(f"two answers have the same word ({told}): they must differ")
+    return tuple(found.items())
 
 
 def _reply_of(completion: Any) -> Reply:
@@ -491,17 +506,17 @@ def _reply_of(completion: Any) -> Reply:
 
 
 @lru_cache(maxsize=10_000)  # many replies have the same text
-def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool) -> Answer:
+def _read(text: str, words: Spelled, cut: bool) -> Answer:
     if _TOOL.search(text):
         return Answer(None, "refused")
-    pattern = _pattern(yes, no)
-    plain = _plain(text, yes, no)
+    pattern = _pattern(words)
+    plain = _plain(text, words)
     sentences = list(_sentences(plain, pattern))
     value = _answer(sentences, plain, pattern, cut)
     if value:
         return Answer(value)
     short = _SHORT.fullmatch(plain)
-    if short and "yes" in yes:
+    if short and "yes" in dict(words)["yes"]:
         return Answer("yes" if short[1] else "no")
     unable = _UNABLE.search(plain)
     if unable:
@@ -526,7 +541,7 @@ def _answer(
     value = answers[0].value
     word = words.pop()
     bare = not re.search(r"[\w?]", pattern.sub("", text))
-    if bare and {found[0].casefold() for found in pattern.finditer(text)} == {word}:
+    if bare and {_word(found) for found in pattern.finditer(text)} == {word}:
         return value  # many times the same word
     first = sentences[0]
     last = sentences[-1]
@@ -551,6 +566,9 @@ def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
     if repeats or _SCORE.fullmatch(text):
         return True
     plain = _without_accents(text)
+    if answer.value == "refer":  # doubts are what speaks for it
+        others = _answers_again(text, answer.word, pattern)
+        return not (others or _CONDITION.search(plain))
     negated = bool(_NEGATED.search(plain))
     against = bool(_AGAINST[answer.value or "no"].search(plain))
     denies = negated or against if answer.value == "yes" else against and not negated
@@ -561,7 +579,7 @@ def _is_reason(text: str, answer: _Sentence, pattern: re.Pattern[str]) -> bool:
 
 def _answers_again(text: str, word: str, pattern: re.Pattern[str]) -> bool:
     """Whether another word that answers stands somewhere in the text as answers do."""
-    others = (found for found in pattern.finditer(text) if found[0].casefold() != word)
+    others = (found for found in pattern.finditer(text) if _word(found) != word)
     return any(_ALONE.match(text, other.end()) for other in others)
 
 
@@ -607,7 +625,7 @@ def _sentence(
     if crossed or not (closed or set_off or _ALONE.match(rest)):
         value = None
     return _Sentence(
-        text, value, found[0].casefold(), labelled, closed, reasons, own_line, follows
+        text, value, _word(found), labelled, closed, reasons, own_line, follows
     )
 
 
@@ -648,20 +666,28 @@ def _without_accents(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _pattern(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for the words for yes and for no, in groups of these names, longest first."""
-    values = dict.fromkeys(_spellings(no), "no") | dict.fromkeys(_spellings(yes), "yes")
-    words = sorted(values, key=len, reverse=True)
-    parts = [f"(?P<{values[word]}{number}>{word})" for number, word in enumerate(words)]
+def _pattern(words: Spelled) -> re.Pattern[str]:
+    """A pattern for the words of each answer, in groups of these names, longest first."""
+    values: dict[str, str] = {}
+    for value, own in words:
+        values |= dict.fromkeys(_spellings(own), value)
+    parts = []
+    for number, word in enumerate(sorted(values, key=len, reverse=True)):
+        whom = _TO_WHOM if values[word] == "refer" else ""
+        parts.append(f"(?P<{values[word]}{number}>{word}){whom}")
     return re.compile("|".join(parts), re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)
-def _choice(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a choice between yes and no, such as "no or yes"."""
-    yeses = f"(?:{'|'.join(_spellings(yes))})"
-    noes = f"(?:{'|'.join(_spellings(no))})"
-    return re.compile(f"{yeses}{_OR}{noes}|{noes}{_OR}{yeses}", re.IGNORECASE)
+def _choice(words: Spelled) -> re.Pattern[str]:
+    """A pattern for a choice between answers, such as "no or yes"."""
+    answers = [f"(?:{'|'.join(_spellings(own))})" for _, own in words]
+    choices = [_OR.join(pair) for pair in permutations(answers, 2)]
+    if len(answers) > 2:
+        choices = [
+            _LISTED.join(all_three) for all_three in permutations(answers)
+        ] + choices
+    return re.compile("|".join(choices), re.IGNORECASE)
 
 
 def _spellings(words: Iterable[str]) -> list[str]:
@@ -682,16 +708,21 @@ def _spellings(words: Iterable[str]) -> list[str]:
 
 
 def _value(found: re.Match[str]) -> Value:
-    return "yes" if "yes" in str(found.lastgroup) else "no"
+    group = str(found.lastgroup)
+    return next(value for value in _VALUES if group.startswith(value))
 
 
-def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
+def _word(found: re.Match[str]) -> str:
+    return found[str(found.lastgroup)].casefold()
+
+
+def _plain(text: str, words: Spelled) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
     text = _CODE.sub(
         lambda block: block[2] if block[1].lower() in _PROSE else "\n", text
     )
     text = _unmarked(_STRUCK.sub("\n", _normal(_with_json_read(text))))
-    return _choice(yes, no).sub("¤", text)
+    return _choice(words).sub("¤", text)
 
 
 def _unmarked(text: str) -> str:
@@ -755,7 +786,7 @@ def read_answer(
         return ReplyReading(Answer(likelier(share)), share)
     p = probability(reply, words)
     contradicts = False
-    if greedy and answer.value and p is not None:
+    if greedy and answer.value in YES_NO and p is not None:
         contradicts = p < 0.5 if answer.value == "yes" else p > 0.5
     return ReplyReading(answer, None if contradicts else p, contradicts)
 

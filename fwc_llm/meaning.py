@@ -1,4 +1,4 @@
-"""Which values of an outcome, an answer or a label mean yes, and which no.
+"""Which values of an outcome, an answer or a label mean yes, no, or refer (to a person).
 
 `read_meaning` is the only place that decides it: for task files, data frames, audits and monitors.
 It imports neither pandas nor numpy.
@@ -17,6 +17,7 @@ from fwc_llm.words import (
     DENIED_WORDS,
     GRANTED_WORDS,
     NO_WORDS,
+    REFERRED_WORDS,
     YES_WORDS,
     as_number,
     folded,
@@ -33,7 +34,7 @@ _NEGATION = re.compile(r"not|no|non|never|nicht|keine?|do|does|did|don|doesn|did
 
 @dataclass(frozen=True)
 class MeaningRule:
-    """What a caller says of values: `positive` mean yes, `negative` no.
+    """What a caller says of values: `positive` mean yes, `negative` no, `refer` a third answer.
 
     `others`: all other values mean no, or their rows are left out. Messages write these three as
     options (see `notices.spoken`), or as keys of a task file (`in_file`).
@@ -42,6 +43,7 @@ class MeaningRule:
     positive: Texts = ()
     negative: Texts = ()
     others: Others | None = None
+    refer: Texts = ()
     in_file: bool = False
     above: str = ""  # how a threshold for numbers is written, if there can be one
     column: str = ""  # "answer" or "label", if the other has a meaning of its own
@@ -54,7 +56,7 @@ class MeaningRule:
     @property
     def of_empty(self) -> bool:
         """Whether empty cells have a meaning."""
-        return "" in (*self.positive, *self.negative)
+        return "" in (*self.positive, *self.negative, *self.refer)
 
     @property
     def instead(self) -> str:
@@ -80,7 +82,7 @@ class MeaningRule:
 
 @dataclass(frozen=True)
 class Meaning:
-    """The values that mean yes, no and neither, and words for an unknown value.
+    """The values that mean yes, no, refer and none of them, and words for an unknown value.
 
     Rows with the latter two are left out. An answer that is unknown is no answer.
     """
@@ -89,19 +91,24 @@ class Meaning:
     no: Texts
     dropped: Texts = ()
     unknown: Texts = ()
+    refer: Texts = ()
 
     @property
-    def answers(self) -> tuple[str, str]:
-        """The words for no and yes in the clean table: "no" and "yes".
+    def answers(self) -> Texts:
+        """The words in the clean table by code (`of`): "no", "yes" and, if any value means it,
+        "refer".
 
         Where the outcome itself has these words and means something else, its own words stay, so
         that a cell means the same in the clean table as in the raw one.
         """
-        yes = {_key(text) for text in (*self.yes, *self.dropped)}
-        no = {_key(text) for text in (*self.no, *self.dropped)}
-        if "no" in yes or "yes" in no:
-            return self.no[0], self.yes[0]
-        return "no", "yes"
+        sides = {"no": self.no, "yes": self.yes}
+        if self.refer:
+            sides["refer"] = self.refer
+        for word, values in sides.items():
+            others = {*self.texts}.difference(self.unknown, values)
+            if word in map(_key, others):
+                return tuple(own[0] for own in sides.values())
+        return tuple(sides)
 
     @property
     def reverses(self) -> bool:
@@ -112,12 +119,13 @@ class Meaning:
     @property
     def texts(self) -> Texts:
         """All values that have a meaning."""
-        return (*self.yes, *self.no, *self.dropped, *self.unknown)
+        return (*self.yes, *self.no, *self.refer, *self.dropped, *self.unknown)
 
     def sentence(self, column: str, counts: Counts) -> str:
         """The values of yes and no with their rows: 'said: yes = "Ja" (12), no = "Nein" (9)'."""
         sides = []
-        for side, values in (("yes", self.yes), ("no", self.no)):
+        for side in ("yes", "no", "refer"):
+            values = vars(self)[side]
             held = {
                 f'"{text}"' if text else "empty": counts.get(text) for text in values
             }
@@ -126,13 +134,11 @@ class Meaning:
                 sides.append(f"{side} = {listed(shown, _MOST_VALUES)}")
         return replace_invisible(f"{column}: {', '.join(sides)}")
 
-    def of(self, value: str) -> bool | None:
-        """True for yes, False for no, None for neither."""
-        if value in self.yes:
-            return True
-        if value in self.no:
-            return False
-        return None
+    @property
+    def codes(self) -> dict[str, int]:
+        """What each value means: 0 for no, 1 for yes, 2 for refer."""
+        sides = enumerate((self.no, self.yes, self.refer))
+        return {value: code for code, side in sides for value in side}
 
     def also(self, values: Iterable[str]) -> "Meaning":
         """The meaning with those of `values` that are other spellings of its own."""
@@ -173,18 +179,25 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
             by_key.setdefault(_key(value), []).append(value)
     positives = _given(rule.positive, by_key)
     negatives = _given(rule.negative, by_key)
+    referred = _given(rule.refer, by_key)
+    for word, one, others in (
+        ("yes and no", positives, negatives),
+        ("refer and another answer", referred, positives | negatives),
+    ):
+        for key in one.keys() & others:
+            raise FwcError(
+                f"{_held(counts, column)}; {one[key]!r} cannot mean both {word}"
+            )
+    refer = [key for key in by_key if key in referred]
     named_yes = [key for key in positives if key in by_key]
     named_no = [key for key in negatives if key in by_key]
-    known = {*_known({*by_key}), *named_yes, *named_no}
+    known = {*_known({*by_key}), *named_yes, *named_no} - {*refer}
     keys = [key for key in by_key if key in known]
-    for key in positives.keys() & negatives:
-        raise FwcError(
-            f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
-        )
     usual_yes, usual_no = _inferred([*filter(None, keys)])
     yes = named_yes or [key for key in usual_yes if key not in named_no]
     no = [*named_no]
-    absent = [text for key, text in positives.items() if key not in by_key]
+    named = positives | referred
+    absent = [text for key, text in named.items() if key not in by_key]
     if not no and {*keys} != {*named_yes} and not rule.column:
         absent += negatives.values()
     if rule.has_both and {*keys} == {*named_yes, *named_no}:
@@ -230,8 +243,8 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     def texts(keys: Sequence[str]) -> Texts:
         return tuple(value for key in keys for value in by_key[key])
 
-    unknown = [key for key in by_key if key not in known]
-    return Meaning(texts(yes), texts(no), texts(rest), texts(unknown))
+    unknown = [key for key in by_key if key not in known and key not in refer]
+    return Meaning(texts(yes), texts(no), texts(rest), texts(unknown), texts(refer))
 
 
 def is_ticked(values: Iterable[str], rule: MeaningRule) -> bool:
@@ -260,7 +273,8 @@ def rules_of(options: Fields) -> dict[str, MeaningRule]:
     above = f"--above NUMBER, or name probabilities: --p-yes {column!r}"
     if options.get("above", 0) is not None:
         above = ""
-    rule = MeaningRule(yes_values, no_values, options["others"], above=above)
+    referred = values_of(options["refer"])
+    rule = MeaningRule(yes_values, no_values, options["others"], referred, above=above)
     return {
         name: replace(
             rule, positive=yes or rule.positive, column=name * any(own.values())
@@ -290,12 +304,12 @@ def own_rules(
 
 
 def usual_meaning(
-    values: Iterable[str], positive: Texts = (), negative: Texts = ()
+    values: Iterable[str], positive: Texts = (), negative: Texts = (), refer: Texts = ()
 ) -> Meaning:
     """What the values mean, usually or as is given; nothing means yes if yes and no cannot be told
     apart.
     """
-    rule = MeaningRule(positive, negative, others="drop")
+    rule = MeaningRule(positive, negative, "drop", refer)
     try:
         return read_meaning(dict.fromkeys(values, 1), "", rule)
     except FwcError:
@@ -312,6 +326,11 @@ def are_decisions(values: Iterable[str]) -> bool:
     return len({_key(value) for value in values} & (_GRANTED | _DENIED)) > 1
 
 
+def is_referral(value: str) -> bool:
+    """Whether a value is a usual word for a case that a person decides."""
+    return _key(value) in _REFERRED
+
+
 def _key(value: str) -> str:
     """What two spellings of one value have in common."""
     number = as_number(re.sub(r"^(-?\d+),(\d\d?)$", r"\1.\2", value.strip()))
@@ -322,6 +341,7 @@ def _key(value: str) -> str:
 
 _GRANTED = {_key(word) for word in GRANTED_WORDS.split()}
 _DENIED = {_key(word) for word in DENIED_WORDS.split()}
+_REFERRED = {_key(word.replace("_", " ")) for word in REFERRED_WORDS.split()}
 _PLAIN = {_key(word) for word in f"{YES_WORDS} {NO_WORDS}".split()}
 _YES = _GRANTED.union(map(_key, YES_WORDS.split()))
 _NO = _DENIED.union(map(_key, NO_WORDS.split()))
@@ -437,6 +457,8 @@ def _remedy(
         f"no ({rule.written(others='no')})",
         f"neither ({rule.written(others='drop')})",
     ]
+    if not rule.refer and all(map(is_referral, rest)):
+        ways.insert(0, f"a third answer ({rule.written(refer=rest)})")
     if len(rest) <= _MOST_VALUES:
         ways.insert(0, f"yes ({rule.written(positive=[*yes, *rest])})")
     values = listed(rest, _MOST_VALUES, repr)

@@ -26,10 +26,10 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, read_text
 from fwc_llm.sanitize import Json, Texts, parse_toml
 from fwc_llm.validation import Checked, check
+from fwc_llm.words import REFER, YES_NO, group_key
 from fwc_llm.words import (
     UNKNOWN as UNKNOWN,
 )  # replaces a missing value where missing = "category"
-from fwc_llm.words import YES_NO, group_key
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
@@ -268,9 +268,11 @@ class OutcomeColumn(Checked):
     source: Text = Field(alias="column")
     positive: Values = ()
     negative: Values = ()
+    refer: Values = ()  # a third answer: a person decides
     others: Literal["no", "drop"] | None = None  # what values in neither list mean
     above: Threshold | None = Field(default=None, alias="threshold")
-    words: Mapping[Literal["yes", "no"], AnswerWord] = {}
+    words: Mapping[Literal["yes", "no", "refer"], AnswerWord] = {}
+    examples_refer: Flag = False  # whether rows of the third answer may be examples
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -282,21 +284,31 @@ class OutcomeColumn(Checked):
     def _words_of_values(cls, data: Any) -> Any:
         if not isinstance(data, dict) or data.get("words") != "values":
             return data
-        values = [_values(data.get(key, ())) for key in ("positive", "negative")]
-        if list(map(len, values)) != [1, 1]:
+        keys = {"yes": "positive", "no": "negative", "refer": "refer"}
+        values = {word: _values(data.get(key, ())) for word, key in keys.items()}
+        if not values["refer"]:
+            del values["refer"]
+        if any(len(own) != 1 for own in values.values()):
             raise ValueError(
-                'words = "values" needs one value that means yes and one that means no: name '
-                "positive and negative"
+                'words = "values" needs one value for each answer: name positive and negative'
             )
-        return {**data, "words": {"yes": values[0][0], "no": values[1][0]}}
+        return {**data, "words": {word: own[0] for word, own in values.items()}}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.words and len({word.casefold() for word in self.words.values()}) < 2:
+        differ = len({word.casefold() for word in self.words.values()})
+        if self.words and not (
+            differ == len(self.words) and {*YES_NO} <= {*self.words}
+        ):
             raise ValueError(
                 'words = { yes = "…", no = "…" } needs two words that differ'
             )
-        if self.above is not None and (self.positive or self.negative or self.others):
+        if not self.refer and (self.examples_refer or "refer" in self.words):
+            raise ValueError(
+                'a third answer needs its values: refer = ["referred"] names them'
+            )
+        given = self.positive or self.negative or self.others or self.refer
+        if self.above is not None and given:
             raise ValueError(
                 "give positive and negative values or above a threshold, not both"
             )
@@ -581,9 +593,13 @@ class TaskFile(Checked):
     def words(self) -> Mapping[str, str]:
         """The words for yes and no in prompts and replies."""
         texts = self.values.get(self.outcome.source, {})
-        return {
-            answer: texts.get(word, word) for answer, word in self.outcome.words.items()
-        } or YES_NO
+        words: dict[str, str] = {}
+        for answer, word in self.outcome.words.items():
+            words[answer] = texts.get(word, word)
+        words = words or dict(YES_NO)
+        if self.outcome.refer:
+            words.setdefault("refer", REFER)
+        return words
 
     @property
     def about(self) -> dict[str, str]:

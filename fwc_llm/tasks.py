@@ -40,7 +40,7 @@ from fwc_llm.taskfile import (
     read_taskfile,
 )
 from fwc_llm.validation import check
-from fwc_llm.words import is_known, named, spellings
+from fwc_llm.words import ANSWERS, is_known, named, spellings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,12 +134,24 @@ class Task:
         return tuple(column for column in self.columns if column.name != self.outcome)
 
     @property
+    def refers(self) -> bool:
+        """Whether a third answer, refer, is among the outcomes and the answers."""
+        return bool(self.rules.outcome.refer)
+
+    @property
+    def example_labels(self) -> Texts:
+        """The labels, by code, of rows that may be examples."""
+        return ANSWERS[: 2 + self.rules.outcome.examples_refer]
+
+    @property
     def spellings(self) -> dict[str, list[str]]:
-        """The words for "yes" and "no" in replies; prompts ask for the first one."""
+        """The words for "yes" and "no" (and "refer") in replies; prompts ask for the first one."""
         outcome = self.rules.outcome
         values: dict[str, Texts] | None = None
         if outcome.positive and outcome.negative:
             values = {"yes": outcome.positive, "no": outcome.negative}
+            if self.refers:
+                values["refer"] = outcome.refer
         return spellings(self.question, self.rules.words, values)
 
     def column(self, name: str) -> Column:
@@ -279,12 +291,12 @@ class Task:
         return crossed(groups, self.protected)
 
     def labels(self, frame: "IntoFrame") -> "np.ndarray":
-        """Outcomes (n,) as int8: 1 is yes.
+        """Outcomes (n,) as int8: 1 is yes, 0 is no, 2 is refer (`task.refers`).
 
         The rows are those of `pool()` or `test()`, or raw rows of the table, whose outcomes have
         the task's meaning. `FwcError` for an outcome without a meaning.
         """
-        return self._reader.outcomes(frame).astype("int8")
+        return self._reader.outcomes(frame)
 
     def cleaned(self, frame: "IntoFrame") -> "tuple[pd.DataFrame, np.ndarray]":
         """The frame with cells as in `pool()`, and a mask (n,) of the rows that are kept.
@@ -325,19 +337,12 @@ class Task:
         except FwcError as error:
             return note(str(error))
         rows = []
-        for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
-            rows.append(
-                [
-                    name,
-                    f"{no + yes:,}",
-                    f"{no:,}",
-                    f"{yes:,}",
-                    percent(yes / (no + yes)),
-                ]
-            )
-        return table(
-            (" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows
-        )
+        for name, counts in zip(self.groups, cells.tolist(), strict=True):
+            numbers = [f"{n:,}" for n in (sum(counts), *counts)]
+            rows.append([name, *numbers, percent(counts[1] / sum(counts))])
+        answers = ANSWERS[: 2 + self.refers]
+        headings = " & ".join(self.protected), "rows", *answers, "share of yes"
+        return table(headings, rows)
 
     @cached_property
     def _reader(self) -> "FrameReader":
@@ -353,19 +358,21 @@ class Task:
         import pandas as pd
 
         rates = (
-            pd.Series(self.labels(self.table))
+            pd.Series(self.labels(self.table) == 1)
             .groupby(self.sensitive(self.table))
             .mean()
         )
         return tuple(rates.sort_values(kind="stable").index.tolist())
 
     def cells_of(self, frame: "IntoFrame") -> "np.ndarray":
-        """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
+        """Numbers of rows (G, L) of `frame` by group and outcome: no, yes and, in a task that
+        `refers`, refer.
+        """
         import pandas as pd
 
         counts = pd.crosstab(self.sensitive(frame), self.labels(frame))
         return counts.reindex(
-            index=self.groups, columns=[0, 1], fill_value=0
+            index=self.groups, columns=range(2 + self.refers), fill_value=0
         ).to_numpy()
 
     @cached_property
@@ -378,7 +385,7 @@ class Task:
         from fwc_llm.data.clean_table import fingerprint
 
         # Where "yes" and "no" mean the opposite, the table keeps them: see `Meaning.answers`.
-        answers = np.where(self.labels(self.table), "yes", "no")
+        answers = np.array(ANSWERS)[self.labels(self.table)]
         return fingerprint(self.columns, self.table.assign(**{self.outcome: answers}))
 
     @cached_property
@@ -603,6 +610,7 @@ def load_task(
     outcome: Hashable | None = None,
     positive: object = None,
     negative: object = None,
+    refer: object = None,
     above: float | None = None,
     others: Literal["no", "drop"] | None = None,
     words: Mapping[str, str] | Literal["values"] | None = None,
@@ -618,12 +626,12 @@ def load_task(
 
     For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is
     the value, or the list of values, that means yes, `negative` those that mean no; with `above`,
-    larger numbers mean yes. All may be left out if the values are words such as yes and no. Any
-    other values mean no (`others="no"`), or their rows are dropped (`others="drop"`). `words` are
-    the words for yes and no in prompts and replies; "values" takes the positive and the negative
-    value of the outcome column. `question` replaces the drafted question. Everything else is
-    inferred as by `fwc-llm task init`; `task.text` is the resulting task file. A row's id is "row:"
-    and its index label: "row:17".
+    larger numbers mean yes. All may be left out if the values are words such as yes and no. `refer`
+    are the values of a third answer, by which a person decides. Any other values mean no
+    (`others="no"`), or their rows are dropped (`others="drop"`). `words` are the words for yes and
+    no (and refer) in prompts and replies; "values" takes the values of the outcome column.
+    `question` replaces the drafted question. Everything else is inferred as by `fwc-llm task init`;
+    `task.text` is the resulting task file. A row's id is "row:" and its index label: "row:17".
 
     `weight` is the column of sampling weights for choosing examples
     (docs/own-data.md, "Weights"); "" means no weights; the default is the task file's
@@ -642,14 +650,15 @@ def load_task(
             words,
             positive=values_of(positive),
             negative=values_of(negative),
+            refer=values_of(refer),
             others=others,
             threshold=None if above is None else {"above": above},
         )
-    of_frames = outcome, positive, negative, above, others, words, question
+    of_frames = outcome, positive, negative, refer, above, others, words, question
     if any(option is not None for option in of_frames):
         raise FwcError(
-            "outcome, positive, negative, above, others, words and question are only for a data "
-            "frame"
+            "outcome, positive, negative, refer, above, others, words and question are only for a "
+            "data frame"
         )
     text = str(name)
     folder = None

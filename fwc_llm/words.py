@@ -8,8 +8,11 @@ from functools import partial
 
 from fwc_llm.sanitize import Counts, Texts, listed, replace_invisible
 
-Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
+# maps "yes", "no" and, if there is a third answer, "refer" to their word or words
+Words = Mapping[str, str | Sequence[str]]
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
+REFER = "refer"  # the third answer, of tasks that have it: a person decides
+ANSWERS = "no", "yes", REFER  # by code
 
 # (yes, no) in a language: function words of that language. Two of them in a question identify the
 # language.
@@ -50,8 +53,8 @@ def spellings(
     may contradict each other: where "no" is among the words for yes, or the question asks about the
     outcome that means no.
     """
-    spelled = {value: list(said(words[value])) for value in ("yes", "no")}
-    plain = {"yes": ["yes"], "no": ["no"]}
+    spelled = {value: list(said(words[value])) for value in words}
+    plain = {value: [value] for value in words}
     used = set(re.findall(r"\w+", question.lower()))
     for (yes, no), function_words in LANGUAGES.items():
         if not used & _ENGLISH and len(used.intersection(function_words.split())) > 1:
@@ -149,6 +152,12 @@ DENIED_WORDS = """
 bad negative neg rejected reject denied deny declined decline refused refuse failed fail unpaid
 defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado negado reprovado
 respinto disapproved
+"""
+REFERRED_WORDS = """
+referred refer referral review manual_review under_review in_review pending deferred defer escalated
+escalate waitlisted waitlist wait-listed wait-list on_hold manual undecided prüfen prüfung
+manuelle_prüfung zur_prüfung weiterleiten weitergeleitet à_examiner en_attente pendiente en_revisión
+in_attesa da_rivedere pendente em_análise
 """
 SUM_WORDS = """
 total totals totale totales totaux totali totaal totalt sum sums summe summen gesamt gesamtsumme

@@ -17,6 +17,7 @@ _RULES = (
     "positive_answer",
     "positive_label",
     "negative",
+    "refer",
     "others",
     "unknown",
     "missing",

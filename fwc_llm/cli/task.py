@@ -16,7 +16,7 @@ from fwc_llm.report.audit_options import AuditOptions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import Json, listed
 from fwc_llm.taskfile import LAYOUT, checks_of
-from fwc_llm.words import is_known
+from fwc_llm.words import ANSWERS, is_known
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -31,7 +31,7 @@ _GROUPS = {
     _SIMULATED: "Simulated, needs no data",
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
-_ANSWER = "positive", "negative", "others"  # keys of [outcome]
+_ANSWER = "positive", "negative", "refer", "others"  # keys of [outcome]
 _FEW = 30  # a group with fewer rows has imprecise rates
 
 
@@ -168,10 +168,11 @@ def check(
     else:
         rows = None
     cells = zip(opened.groups, opened.cells_of(opened.table).tolist(), strict=True)
-    names = "rows", "no", "yes"
+    answers = ANSWERS[: 2 + opened.refers]
+    names = "rows", *answers
     groups = [
-        {"group": group, "rows": no + yes, "no": no, "yes": yes}
-        for group, (no, yes) in cells
+        {"group": group, "rows": sum(of), **dict(zip(answers, of, strict=True))}
+        for group, of in cells
     ]
     columns = list(_columns(opened))
     prompts = list(_shown(opened, template))
@@ -284,20 +285,20 @@ def _findings(task: "Task") -> Iterator[str]:
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"--n-test is rounded to a multiple of {step}, unless with --base-parity none"
-    for group, (no, yes) in zip(
+    for group, counts in zip(
         task.groups, task.cells_of(task.pool()).tolist(), strict=True
     ):
         if not is_known(group):
             continue
-        for answer, count in (("no", no), ("yes", yes)):
+        for answer, count in zip(task.example_labels, counts, strict=False):
             if count == 0:
                 yield (
                     f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by "
                     f"a map"
                 )
-        if no + yes < _FEW:
+        if sum(counts) < _FEW:
             yield (
-                f"{group} has only {no + yes} rows, too few for precise rates; a map can merge "
+                f"{group} has only {sum(counts)} rows, too few for precise rates; a map can merge "
                 f"groups"
             )
     if default_model(task) != "surrogate":

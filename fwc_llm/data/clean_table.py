@@ -162,7 +162,7 @@ def clean_tables(
         )
         raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
     table = _typed(task, raw[keep], levels[keep], meaning)
-    _check_whole(task, table)
+    _check_whole(task, table, meaning)
     described = meaning.sentence(outcome, counted(raw.loc[keep, outcome]))
     file_of_row = np.repeat(np.arange(len(raws)), [*map(len, raws)])
     frames = [table[file_of_row[keep] == number] for number in range(len(raws))]
@@ -283,7 +283,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
     counts = counted(cells.fillna(""), stay)
     in_file = task.path != FRAME
     above = ABOVE if in_file else "--above NUMBER"
-    described = MeaningRule(rule.positive, rule.negative, rule.others, in_file, above)
+    values = rule.positive, rule.negative, rule.others, rule.refer
+    described = MeaningRule(*values, in_file, above)
     where = f"{task.path}: outcome {rule.source!r}"
     meaning = read_meaning(counts, where, described)
     empty = about_empty(counts, described)
@@ -373,9 +374,10 @@ def _typed(
     for column in task.columns:
         name = column.name
         if name == task.outcome.source:
-            yes = rows[name].isin(meaning.yes)
-            of_yes = dict(zip((False, True), meaning.answers, strict=True))
-            values[name] = yes.map(of_yes)
+            words = {
+                text: meaning.answers[code] for text, code in meaning.codes.items()
+            }
+            values[name] = rows[name].map(words)
         elif column.kind == "numeric":
             values[name] = numbers(rows[name])
         elif name not in levels:
@@ -385,19 +387,26 @@ def _typed(
     return pd.DataFrame({column.name: values[column.name] for column in task.columns})
 
 
-def _check_whole(task: TaskFile, table: pd.DataFrame) -> None:
+def _check_whole(task: TaskFile, table: pd.DataFrame, meaning: Meaning) -> None:
     """Raise `FwcError` for one answer alone, or for levels that cannot be compared."""
     if "…" in task.question:
         raise FwcError(
             f"{task.path}: the question still has …: write what is asked, such as "
             'question="Will this person repay?"'
         )
-    answers = table[task.outcome.source].unique()
+    where = f"{task.path}: outcome {task.outcome.source!r}"
+    outcome = table[task.outcome.source]
+    answers = outcome.unique()
     if len(answers) == 1:
-        where = f"{task.path}: outcome {task.outcome.source!r}"
         raise FwcError(
             f"{where} is {answers[0]!r} in all {len(table):,} rows: nothing to predict"
         )
+    for word in meaning.answers[:2]:
+        if word not in answers:
+            raise FwcError(
+                f"{where} is {word!r} in no row: beside rows to refer, there must be some of "
+                f"yes and some of no"
+            )
     remedy = GROUPS_REMEDY
     if task.path != FRAME:
         split = "threshold = { above = NUMBER } splits numbers"

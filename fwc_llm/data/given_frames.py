@@ -41,16 +41,17 @@ class FrameReader:
     meaning: Meaning
 
     def outcomes(self, frame: Any) -> np.ndarray:
-        """Whether each outcome (n,) is yes; `FwcError` for a cell without a meaning."""
+        """The code (n,) of each outcome (`Meaning.codes`); `FwcError` for one without a meaning."""
         frame = _pandas(frame)
         cells = column(frame, self._outcome)
         if self._is_clean(frame):
-            return (cells == self.meaning.answers[1]).to_numpy(dtype=bool)
+            codes = {word: code for code, word in enumerate(self.meaning.answers)}
+            return cells.map(codes).to_numpy(dtype="int8")
         texts, meaning = self._meant(frame)
         _refuse(texts.isna(), texts, "has no value")
-        answers = texts.map(meaning.of)
+        answers = texts.map(meaning.codes)
         _refuse(answers.isna(), texts, self._neither)
-        return answers.to_numpy(dtype=bool)
+        return answers.to_numpy(dtype="int8")
 
     def _meant(self, frame: pd.DataFrame) -> tuple[pd.Series, Meaning]:
         """The outcome's texts (n,) and their meaning; `FwcError` for one without a meaning."""

@@ -49,6 +49,7 @@ from fwc_llm.meaning import (
     MeaningRule,
     about_empty,
     are_decisions,
+    is_referral,
     means_yes,
     usual_meaning,
 )
@@ -732,7 +733,7 @@ class Drafting:
         for other, profile in self.profiles.items():
             if profile.why.startswith(_OTHER_OUTCOME):
                 meaning = usual_meaning(self.raw[other].dropna().unique())
-                answers = self.raw[other].map(meaning.of).astype(float)
+                answers = self.raw[other].map(meaning.codes)
                 uneven = missing_by_answer(self.cells[name].isna(), answers)
                 if uneven:
                     yield f"{uneven} in {other}: the rows that stay do not speak of all"
@@ -840,8 +841,15 @@ class Drafting:
             f"positive = {_toml(meaning.yes)}{_check(doubt)}",
             f"negative = {_toml(meaning.no)}",
         ]
-        if meaning.dropped:
-            doubt = f'what of {rows(meaning.dropped)}? "drop" these rows, or "no"'
+        referred = tuple(filter(is_referral, meaning.dropped))
+        if referred:
+            doubt = (
+                f"{rows(referred)} was taken for a third answer, which a person decides"
+            )
+            lines.append(f"refer = {_toml(referred)}{_check(doubt)}")
+        dropped = [text for text in meaning.dropped if text not in referred]
+        if dropped:
+            doubt = f'what of {rows(dropped)}? "drop" these rows, or "no"'
             lines.append(f'# others = "drop"{_check(doubt)}')
         return meaning.yes[0], None, lines
 
@@ -854,7 +862,8 @@ class Drafting:
         ]
         cells = self.cells[self.outcome].fillna("")
         counts = counted(cells, complete(used, "error", self.cells))
-        sides = [tuple(self.answer.get(side, ())) for side in ("positive", "negative")]
+        keys = "positive", "negative", "refer"
+        sides = [tuple(self.answer.get(key, ())) for key in keys]
         return usual_meaning(counts, *sides), counts
 
     def _protected(self, name: str) -> list[str]:

@@ -29,7 +29,7 @@ from fwc_llm.evaluation.successive_halving import (
 )
 from fwc_llm.files import in_shell
 from fwc_llm.metrics.arm_comparison import ComparedArms, compare
-from fwc_llm.metrics.counts import BY_KEY, plain
+from fwc_llm.metrics.counts import BY_KEY, CODES, plain
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.client import AnswerFormat
@@ -44,7 +44,7 @@ from fwc_llm.runs.budget import Budget, Forecast, forecast
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Arm, Plan, make_plan
-from fwc_llm.runs.results import VALUES, Replies
+from fwc_llm.runs.results import Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
 from fwc_llm.sanitize import Fields, Json
@@ -326,7 +326,7 @@ class _Tuning:
         found = defaultdict[str, list[float]](list)
         for question in plan.questions():
             name = question["arm"].removeprefix(_POOL)
-            found[name].append(VALUES[replies.row(question)["answer"]])
+            found[name].append(CODES[replies.row(question)["answer"]])
         return {name: np.array(answers) for name, answers in found.items()}
 
     def _plan(self, names: Iterable[str], rows: "pd.DataFrame") -> Plan:

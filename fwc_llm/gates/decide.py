@@ -20,7 +20,7 @@ from fwc_llm.gates.sentences import (
     who_gets_how_much,
 )
 from fwc_llm.metrics.arm_comparison import SAME
-from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.counts import BY_KEY, OF_REFERRALS
 from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
@@ -184,6 +184,8 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
 
     if not record.known:
         no_record = "there is no P(yes)" if stats.labelled else "there are no labels"
+        if metric.key in OF_REFERRALS:
+            no_record = "there is no third answer"
         name = f"{who}{metric.words}"
         if condition.minus is not None:
             name = difference_words(arm, condition)

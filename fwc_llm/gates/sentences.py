@@ -20,6 +20,7 @@ _GETS: Mapping[str, str] = {  # what the members of a group get, by rate
     **{rate: f"{rate} for" for rate in REPLY_RATES},
     "selection_rate": "yes for",
     "label_rate": "yes for",
+    "refer_rate": "referred for",
     "coverage": "an answer for",
     "true_positive_rate": "among true yes, yes for",
     "false_positive_rate": "among true no, yes for",

@@ -72,9 +72,8 @@ def decisions() -> Metric:
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
         from fwc_llm.metrics.arm_estimates import ArmEstimates
-        from fwc_llm.metrics.counts import METRICS
+        from fwc_llm.metrics.counts import CODES, METRICS
         from fwc_llm.metrics.variance import arrays_of
-        from fwc_llm.runs.results import VALUES
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))
@@ -82,8 +81,8 @@ def decisions() -> Metric:
         for arm in arms:
             of_arm = [row for row in rows if row["arm"] == arm]
             sample, _ = arrays_of(
-                [VALUES[row["answer"]] for row in of_arm],
-                [int(row["label"] == "yes") for row in of_arm],
+                [CODES[row["answer"]] for row in of_arm],
+                [CODES[row["label"]] for row in of_arm],
                 [row["group"] for row in of_arm],
             )
             estimates = ArmEstimates(sample)

@@ -14,7 +14,16 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, quotient
+from fwc_llm.metrics.counts import (
+    NO,
+    REFER,
+    SHAPE,
+    UNPARSED,
+    YES,
+    Codes,
+    Floats,
+    quotient,
+)
 from fwc_llm.metrics.intervals import NOWHERE, Estimate, p_value
 from fwc_llm.metrics.records import (
     ASKED_SCOPE,
@@ -199,12 +208,15 @@ class _Selection:
         self.levels = view.levels
         self.alone = len(view.levels) < len(view.level_of)
         self.kind = kind
+        self.refers = answered.design.refers
         self.leave_out_small = leave_out_small
         self.sample = sample = self.estimates.sample
         self.scope = scope_words(sample.scope, answered.with_examples)
         levels = len(view.levels)
-        cells = np.bincount(6 * sample.group + sample.kind, minlength=6 * levels)
-        self.counts = cells.reshape(-1, 2, 3)
+        kinds = math.prod(SHAPE)
+        of_level = kinds * sample.group + sample.kind
+        cells = np.bincount(of_level, minlength=kinds * levels)
+        self.counts = cells.reshape(-1, *SHAPE)
         lost = sample.group[sample.reason == REASONS.index("error")]
         self.no_reply = np.bincount(lost, minlength=levels)
         self.people = sample.of_groups(sample.row)
@@ -228,11 +240,12 @@ class _Selection:
             "questions": int(counts.sum()),
             "selected": int(counts[:, YES].sum()),
             "not_selected": int(counts[:, NO].sum()),
+            **({"referred": int(counts[:, REFER].sum())} if self.refers else {}),
             "without_answer": int(counts[:, UNPARSED].sum()) - lost,
             "no_reply": lost,
         }
         if self.sample.design.labelled:
-            cells = counts[:, :UNPARSED].ravel().tolist()
+            cells = counts[:REFER, :REFER].ravel().tolist()
             named |= dict(zip(_CELLS, cells, strict=True))
         return named
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.arm_estimates import MARGIN, ArmEstimates
-from fwc_llm.metrics.counts import BY_KEY, Codes, Floats, quotient
+from fwc_llm.metrics.counts import BY_KEY, REFER, Codes, Floats, quotient
 from fwc_llm.metrics.intervals import (
     LEVEL,
     TOO_FEW,
@@ -390,6 +390,7 @@ def compare(
     all_common = len(asked) == len(before.answer) == len(after.answer)
     labels = before.label[asked][both]
     net = (said[1][both] == labels) * 1.0 - (said[0][both] == labels)
+    net[labels == REFER] = 0.0  # neither right nor wrong
     net = np.bincount(before.row[asked][both], net)
     return ComparedArms(
         first_name,

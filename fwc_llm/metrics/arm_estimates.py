@@ -72,10 +72,11 @@ class ArmEstimates:
         Some reading attains the worst value; the best value is a bound, off by less than one row.
         """
         if key not in self._metrics:
-            self._metrics[key] = self._of_metric(BY_KEY[key])
+            self._metrics[key] = self.of(BY_KEY[key])
         return self._metrics[key]
 
-    def _of_metric(self, metric: Metric) -> Estimate:
+    def of(self, metric: Metric) -> Estimate:
+        """Compute a metric, as `__getitem__` explains."""
         sample = self.sample
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]

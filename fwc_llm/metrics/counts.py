@@ -6,7 +6,7 @@ explains them (docs/statistics.md, "What is estimated").
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,16 +19,20 @@ Labels = npt.NDArray[np.int8]
 # Decorator of functions, not of generators: what is undefined is NaN, without a warning.
 undefined_is_nan = np.errstate(divide="ignore", invalid="ignore")
 
+# Codes of labels and answers, in the order of counts. An answer that is not known is NaN.
 NO = 0
 YES = 1
-UNPARSED = 2
+REFER = 2
+UNPARSED = 3
+SHAPE = 3, 4  # of counts by label and answer
+CODES: Mapping[str, float] = {"no": NO, "yes": YES, "refer": REFER, "": math.nan}
 
 
 @dataclass(frozen=True)
 class Rate:
     """A share of answers: `hits` among those that are `counted`.
 
-    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed).
+    Both are flags (3, 4) by label (no, yes, refer) and answer (no, yes, refer, unparsed).
     """
 
     hits: Flags
@@ -37,17 +41,17 @@ class Rate:
     @property
     def of_mix(self) -> bool:
         """Whether the answer decides which rows are counted: the mix of labels decides the rate."""
-        no, yes, _ = self.counted.T
-        return not np.array_equal(no, yes)
+        answered = self.counted[:, :UNPARSED]
+        return bool((answered.any(1) & ~answered.all(1)).any())
 
     @property
     def counted_anyway(self) -> Flags:
-        """Flags (2, 3) of what is counted whatever the answer in place of none."""
+        """Flags (3, 4) of what is counted whatever the answer in place of none."""
         answered = self.counted[:, :UNPARSED]
         return np.column_stack([answered, answered.all(1)])
 
     def extreme_answers(self, side: int) -> Codes:
-        """The answers (2,), by label, that lower (side 0) or raise (side 1) the rate most where an
+        """The answers (3,), by label, that lower (side 0) or raise (side 1) the rate most where an
         answer is missing; a rate that counts missing answers has none in their place.
         """
         # A hit raises the rate, another counted answer lowers it, others do not count.
@@ -56,20 +60,26 @@ class Rate:
         return np.where(self.counted[:, UNPARSED], UNPARSED, extreme)
 
 
-def _kinds(no: str, yes: str) -> Flags:
-    return np.array([[letter == "x" for letter in row] for row in (no, yes)])
+def _flags(no: str, yes: str, refer: str = "....") -> Flags:
+    return np.array([[letter == "x" for letter in row] for row in (no, yes, refer)])
 
 
-# First the text for rows with label no, then for label yes; its letters: answered no, yes, not
-# parsed.
+# First the text for rows with label no, then for label yes and refer; its letters: answered no,
+# yes, refer, not parsed. A referral is not a yes; rows of label refer are neither right nor wrong.
+_YES = ".x.."
+_ANSWERED = "xxx."
+_DECIDED = "xx.."
 RATES: Mapping[str, Rate] = {
-    "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx.")),
-    "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx")),
-    "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx.")),
-    "label_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx.")),
-    "true_positive_rate": Rate(_kinds("...", ".x."), _kinds("...", "xx.")),
-    "false_positive_rate": Rate(_kinds(".x.", "..."), _kinds("xx.", "...")),
-    "precision": Rate(_kinds("...", ".x."), _kinds(".x.", ".x.")),
+    "accuracy": Rate(_flags("x...", _YES), _flags(_ANSWERED, _ANSWERED)),
+    "coverage": Rate(_flags(*3 * [_ANSWERED]), _flags(*3 * ["xxxx"])),
+    "selection_rate": Rate(_flags(*3 * [_YES]), _flags(*3 * [_ANSWERED])),
+    "refer_rate": Rate(_flags(*3 * ["..x."]), _flags(*3 * [_ANSWERED])),
+    "label_rate": Rate(_flags(_YES, _YES), _flags(_ANSWERED, _ANSWERED)),
+    "true_positive_rate": Rate(_flags("....", _YES), _flags("....", _ANSWERED)),
+    "false_positive_rate": Rate(_flags(_YES, "...."), _flags(_ANSWERED, "....")),
+    "precision": Rate(_flags("....", _YES), _flags(_YES, _YES)),
+    "accuracy_decided": Rate(_flags("x...", _YES), _flags(_DECIDED, _DECIDED)),
+    "selection_rate_decided": Rate(_flags(*3 * [_YES]), _flags(*3 * [_DECIDED])),
 }
 
 
@@ -121,6 +131,8 @@ _WORDS = {  # of metrics whose titles are abbreviations
     "fpr_gap": "gap among those whose true answer is no",
     "auc_gap": "gap in AUC",
     "brier_gap": "gap in Brier scores",
+    "refer_gap": "gap in referrals",
+    "refer_rate": "share of referrals",
 }
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
@@ -132,6 +144,8 @@ TABLE: tuple[Metric, ...] = (
     Metric("tpr_gap", "TPR gap", "gap", _ODDS[:1]),
     Metric("fpr_gap", "FPR gap", "gap", _ODDS[1:]),
     Metric("precision_gap", "Precision gap", "gap", ("precision",)),
+    Metric("refer_gap", "Refer gap", "gap", ("refer_rate",)),
+    Metric("refer_rate", "Referred %", "share", ("refer_rate",)),
     Metric("auc_gap", "AUC gap", "gap", ("auc",), source="p_yes"),
     Metric("brier_gap", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
@@ -141,6 +155,8 @@ REPLY_RATES = "coverage", "refused", "filtered", "truncated", "unfinished", "unr
 # What a group lacks whose rate is undefined.
 AMONG: Mapping[str, str] = {
     "selection_rate": "parsed answer",
+    "selection_rate_decided": "yes or no",
+    "refer_rate": "parsed answer",
     "label_rate": "parsed answer to each label",
     "true_positive_rate": "parsed answer with label yes",
     "false_positive_rate": "parsed answer with label no",
@@ -158,9 +174,17 @@ REPLIES: tuple[Metric, ...] = tuple(
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
+OF_REFERRALS = "refer_gap", "refer_rate"  # defined where there is a third answer
 COUNTED: tuple[Metric, ...] = tuple(
     metric for metric in TABLE if metric.source == "answers"
 )
+# The metrics of answers yes and no alone, by key of those that count referrals, too.
+DECIDED: Mapping[str, Metric] = {
+    key: replace(
+        BY_KEY[key], rates=tuple(f"{rate}_decided" for rate in BY_KEY[key].rates)
+    )
+    for key in ("accuracy", "dp_gap")
+}
 
 
 def sums_by(of: Codes, parts: int) -> Callable[[npt.ArrayLike], Floats]:

@@ -24,6 +24,7 @@ from scipy.special import lambertw, ndtr
 
 from fwc_llm.metrics.counts import (
     RATES,
+    SHAPE,
     UNPARSED,
     Codes,
     Floats,
@@ -54,11 +55,11 @@ def split_error(arrival: npt.ArrayLike, conditions: int = 1) -> tuple[float, Flo
 
 @undefined_is_nan
 def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
-    """Return numbers (2, 2, 2, ...) of a metric, from counts (..., P, G, 2, 3).
+    """Return numbers (2, 2, 2, ...) of a metric, from counts (..., P, G, 3, 4).
 
     First by the answers that were read, then over all readings of decisions without an answer; of
     both, least and greatest value, then lower and upper limit. The counts are by period, group,
-    label and answer (no, yes, unread). `error` (...) is shared by the pairs of groups and by the
+    label and answer (`SHAPE`). `error` (...) is shared by the pairs of groups and by the
     rates of the metric. Without two groups of `MIN_DECISIONS`, a gap or ratio is NaN.
     """
     level = np.asarray(error, np.float64)[..., None] / len(metric.rates)
@@ -79,7 +80,7 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
 
 
 def estimates(counts: Codes, metric: Metric, error: npt.ArrayLike) -> list[Estimate]:
-    """Return the `intervals` of counts (E, P, G, 2, 3) as estimates."""
+    """Return the `intervals` of counts (E, P, G, 3, 4) as estimates."""
     numbers = np.moveaxis(intervals(counts, metric, error), -1, 0).tolist()
     return [
         Estimate(read[0][0], *read[1]).over(*of_readings)
@@ -89,7 +90,7 @@ def estimates(counts: Codes, metric: Metric, error: npt.ArrayLike) -> list[Estim
 
 @undefined_is_nan
 def furthest_apart(counts: Codes, metric: Metric) -> tuple[str, dict[int, float]]:
-    """Return the rate and the two groups whose gap or ratio in counts (P, G, 2, 3) is that of the
+    """Return the rate and the two groups whose gap or ratio in counts (P, G, 3, 4) is that of the
     metric: the rate's name, and the pooled rate by index of the group; none if it is undefined.
     """
     each = [_pooled(*_counted(counts, rate)) for rate in metric.rates]
@@ -107,7 +108,7 @@ def furthest_apart(counts: Codes, metric: Metric) -> tuple[str, dict[int, float]
 
 
 def rates_of_groups(counts: Codes, rate: str) -> Floats:
-    """Return the rates (..., G) of counts (..., G, 2, 3); NaN under `MIN_DECISIONS`."""
+    """Return the rates (..., G) of counts (..., G, 3, 4); NaN under `MIN_DECISIONS`."""
     n, rates = _counted(counts, rate)
     return np.where(n >= MIN_DECISIONS, rates, np.nan)
 
@@ -129,7 +130,8 @@ def _read_as(counts: Codes, rate: str, side: int) -> Floats:
     """
     read = counts.copy()
     read[..., UNPARSED] = 0
-    read[..., [0, 1], RATES[rate].extreme_answers(side)] += counts[..., UNPARSED]
+    labels = np.arange(SHAPE[0])
+    read[..., labels, RATES[rate].extreme_answers(side)] += counts[..., UNPARSED]
     return _counted(read, rate)[1]
 
 

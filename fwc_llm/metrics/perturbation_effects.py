@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.metrics.arm_estimates import UNDEFINED, share_limits
-from fwc_llm.metrics.counts import Floats, quotient
+from fwc_llm.metrics.counts import NO, REFER, SHAPE, YES, Floats, quotient
 from fwc_llm.metrics.intervals import Estimate, critical_value
 from fwc_llm.metrics.predicted_probabilities import Probabilities
 from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, Record, record_of
@@ -21,6 +21,7 @@ from fwc_llm.metrics.run_answers import (
     samples_of,
 )
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
+from fwc_llm.words import ANSWERS
 
 _TWO = 2  # added rows that changed, one each way: no variance is 0
 
@@ -32,10 +33,16 @@ def repetition_records(a: ArmAnswers, run: RunAnswers) -> Iterator[Record]:
         return
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
-    known = ~np.isnan(a.answer)
-    count = np.bincount(place[known], minlength=len(unit)).astype(np.float64)
-    share = quotient(np.bincount(place[known], a.answer[known], len(unit)), count)
-    same = 1.0 - quotient(2.0 * share * (1.0 - share) * count, count - 1.0)
+    of_answers = np.array(
+        [
+            np.bincount(place[a.answer == code], minlength=len(unit))
+            for code in range(SHAPE[0])
+        ]
+    )
+    count = of_answers.sum(0)
+    pairs = (of_answers * (of_answers - 1)).sum(0)
+    same = quotient(pairs, count * (count - 1))
+    share = quotient(of_answers[YES], of_answers[NO] + of_answers[YES])
     twice = count > 1
     averaged = a.where(first)
     agreement = _share(same[twice], averaged.unit[twice])
@@ -110,7 +117,7 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
 def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
-    `changed` is the share of answers that differ, which are also counted by direction; the
+    `changed` is the share of answers that differ, which are also counted by what they become; the
     differences are those of the rate of yes, of accuracy and of the mean P(yes). Limits are paired,
     with one row (person) as one observation. All but P(yes) leave out pairs with a missing answer;
     `lost` counts those without the second answer only.
@@ -123,22 +130,25 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[
     after = after_all[both]
     label = factual.label[both]
     moved = np.asarray(after != before, dtype=np.float64)
-    right = np.asarray(after == label, dtype=np.float64)
+    selected = (after == YES) * 1.0 - (before == YES)
+    right = (after == label) * 1.0 - (before == label)
+    decided = label != REFER
     lost = int((~np.isnan(before_all) & np.isnan(after_all)).sum())
     both_known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
     stated = changed.p_yes[both_known] - factual.p_yes[both_known]
     estimates = {
         "changed": _share(moved, cluster[both]),
-        "selection_rate_difference": _mean(after - before, cluster[both], _TWO),
-        "accuracy_difference": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO),
+        "selection_rate_difference": _mean(selected, cluster[both], _TWO),
+        "accuracy_difference": _mean(right[decided], cluster[both][decided], _TWO),
         "mean_p_yes_difference": _mean(stated, cluster[both_known]),
     }
     n = int(both.sum())
     for metric, estimate in estimates.items():
         yield record_of(estimate, metric=metric, n=n, **cells)
-    for way, moves in {"yes": after > before, "no": after < before}.items():
-        count = int(moves.sum())
-        yield Record(metric=f"changed_to_{way}", value=count, n=n, **cells)
+    referred = REFER in after or REFER in before
+    for code in (YES, NO, *[REFER] * referred):
+        count = int(moved[after == code].sum())
+        yield Record(metric=f"changed_to_{ANSWERS[code]}", value=count, n=n, **cells)
     yield Record(metric="lost", value=lost, **cells)
 
 

@@ -27,7 +27,7 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import (
     BY_KEY,
     RATES,
-    UNPARSED,
+    REFER,
     Codes,
     Floats,
     sums_by,
@@ -116,8 +116,9 @@ class Predictions:
         """
         if rate not in RATES_ASSISTED:
             return None
-        hits = RATES[rate].hits[:, :UNPARSED].T * 1.0  # (answer, label)
-        eligible = RATES[rate].counted[:, :UNPARSED].max(1) * 1.0
+        two = np.s_[:REFER, :REFER]  # labels and answers
+        hits = RATES[rate].hits[two].T * 1.0  # (answer, label)
+        eligible = RATES[rate].counted[two].max(1) * 1.0
         strata = len(share)
         cell = sample.cell
         by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)

@@ -25,6 +25,7 @@ READINGS = "all readings of unread replies"
 ALL_GROUPS = "all groups"  # judged or not
 ASSISTED = "assisted"
 STRATA_SCOPE = "within strata"
+DECIDED_SCOPE = "yes and no alone"  # without answers that refer a case to a person
 ASKED_SCOPE = "rows that were asked about"  # without predictions of others
 NAMES = "names"  # first names of another group
 CHANGED_ATTRIBUTE = "the protected attribute changed"

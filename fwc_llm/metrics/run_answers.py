@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
+from fwc_llm.metrics.counts import REFER, Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.words import CROSSING, is_known
@@ -29,10 +29,10 @@ _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 class ArmAnswers:
     """The n answers of one arm.
 
-    `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names
-    the set of examples in each prompt, `cluster` the person if people have several rows, `stratum`
-    the level of the column that parity is conditional on. Arrays of texts are turned into
-    categories.
+    `answer` is a code of `counts`, as `label` is, or NaN. `reason` says why it is NaN, and `p_yes`
+    may be NaN. `examples` names the set of examples in each prompt, `cluster` the person if people
+    have several rows, `stratum` the level of the column that parity is conditional on. Arrays of
+    texts are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -296,6 +296,11 @@ class RunAnswers:
         return {}
 
 
+def _of_labels(answers: ArmAnswers) -> Floats:
+    """P(yes) (n,) of rows with label yes or no; NaN for rows that were referred."""
+    return np.where(answers.label == REFER, np.nan, answers.p_yes)
+
+
 def samples_of(
     answers: ByArm, groups: Sequence[str], design: SamplingDesign
 ) -> dict[str, ArmArrays]:
@@ -327,7 +332,9 @@ def samples_of(
             else None,
             weight=None if a.weight is None else a.weight[order],
             cluster=None if cluster is None else cluster[order],
-            p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
+            p_yes=_of_labels(a)[order]
+            if a.probabilities >= MIN_PROBABILITIES
+            else None,
             strata=None if a.stratum is None else a.stratum[order],
             reason=reason.set_categories(list(REASONS)).codes[order],
             unknown=unknown_of(groups),

@@ -36,10 +36,10 @@ class SamplingDesign:
     the number of consecutive repeats with the same rows and examples, so that every prompt was
     asked `times` times. Groups of fewer than `min_group` distinct rows (or people) are not judged.
     Differences within `margin` are negligible. Unless `labelled`, metrics that need labels are
-    undefined. `unread` says how replies without an answer count: "worst": verdicts hold for all
-    answers that they might have had; "as-no": as no; "ignore": they are left out. `model`: a model
-    gave the answers, so that answers all alike settle
-    nothing about groups.
+    undefined. `refers`: there is a third answer. `unread` says how replies without an answer count:
+    "worst": verdicts hold for all answers that they might have had; "as-no": as no; "ignore": they
+    are left out. `model`: a model gave the answers, so that answers all alike settle nothing about
+    groups.
     """
 
     labels_fixed: bool = False
@@ -47,6 +47,7 @@ class SamplingDesign:
     min_group: int = 1
     margin: float = 0.05
     labelled: bool = True
+    refers: bool = False
     unread: Unread = WORST
     model: bool = False
 

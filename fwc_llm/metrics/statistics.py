@@ -26,8 +26,8 @@ from fwc_llm.metrics.prediction_powered import (
 )
 from fwc_llm.metrics.records import Record, Records, record_of, with_readings
 from fwc_llm.metrics.run_answers import RunAnswers, View
-from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
+from fwc_llm.metrics.sampling_design import AS_NO, WORST, SamplingDesign, Unread
+from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, UNLABELLED, scope_words
 from fwc_llm.number_format import interval, number
 from fwc_llm.sanitize import Json, listed
 from fwc_llm.words import is_known
@@ -79,9 +79,10 @@ class Statistics:
     """All results of a run or an audit.
 
     `lead` is the gap that leads: that at equal labels where rows were drawn with a base parity,
-    else the DP gap. `labels_fixed`: rows were drawn so. `views` are the protected
-    attributes, one by one and last all crossed. `units` were drawn; `heavy` are sentences on
-    people who alone hold a quarter of a group's rows. `stated`: P(yes) is a number in the reply.
+    else the DP gap. `labels_fixed`: rows were drawn so. `refers`: there is a third answer. `views`
+    are the protected attributes, one by one and last all crossed. `units` were drawn; `heavy` are
+    sentences on people who alone hold a quarter of a group's rows. `stated`: P(yes) is a number in
+    the reply.
     """
 
     records: Records
@@ -98,6 +99,7 @@ class Statistics:
     min_group: int
     not_judged: Sequence[str] = ()
     labels_fixed: bool = False
+    refers: bool = False
     units: Units = "rows"
     heavy: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -110,8 +112,10 @@ class Statistics:
 
     @property
     def leading(self) -> list[str]:
-        """The metrics of the first table: the gap that leads, the DP gap, accuracy."""
-        gaps = dict.fromkeys((self.lead, "dp_gap"))
+        """The metrics of the first table: the gap that leads, the DP gap, that in referrals,
+        accuracy.
+        """
+        gaps = dict.fromkeys((self.lead, "dp_gap", *["refer_gap"] * self.refers))
         return [*gaps, *["accuracy"] * self.labelled]
 
     @property
@@ -156,7 +160,7 @@ class Statistics:
     def plain(self) -> Json:
         """The facts as plain values for JSON, without the records."""
         names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
-        names += ["min_group", "lead", "notes"]
+        names += ["min_group", "lead", "refers", "notes"]
         arms = [
             {
                 "arm": arm.arm,
@@ -206,6 +210,7 @@ def statistics(run: RunAnswers, more: Iterable[Record] = ()) -> Statistics:
         run.design.min_group,
         small_groups(run),
         run.design.labels_fixed,
+        run.design.refers,
         "rows" if first.cluster is None else "people",
         tuple(_heavy_people(run)),
     )
@@ -223,6 +228,13 @@ def _undefined(of_arms: Records, pair: ComparedArms) -> dict[str, str]:
         if reasons:
             found[metric] = " and ".join(dict.fromkeys(reasons))
     return found
+
+
+def _is_defined(metric: counts.Metric, design: SamplingDesign) -> bool:
+    """Whether a metric has what it needs: labels, unless it is of answers alone; a third answer."""
+    if metric.key in counts.OF_REFERRALS:
+        return design.refers
+    return design.labelled or {*metric.rates} <= {*UNLABELLED}
 
 
 class _OfArm:
@@ -243,11 +255,8 @@ class _OfArm:
             sample.alike,
             conditional_parity(sample, run.groups),
         )
-        # Without labels, and for rows without any, the rates of yes alone.
         self.of_answers = [
-            metric.key
-            for metric in counts.COUNTED
-            if run.design.labelled or metric.rates == ("selection_rate",)
+            metric.key for metric in counts.COUNTED if _is_defined(metric, run.design)
         ]
 
     def cells(self, key: str, **cells: Any) -> Json:
@@ -315,7 +324,9 @@ class _OfArm:
                 yield self.record(metric.key)
 
     def _of_scopes(self) -> Iterator[Record]:
-        """Yield the metrics in other scopes: unread as no, all groups, assisted, within strata."""
+        """Yield the metrics in other scopes: unread as no, all groups, assisted, within strata, of
+        the decided.
+        """
         run = self.run
         arm = self.facts.arm
         plain = run.plain_samples[arm]
@@ -339,6 +350,10 @@ class _OfArm:
         if self.facts.within_strata is not None:
             of = self.cells("dp_gap", scope=records.STRATA_SCOPE)
             yield record_of(self.facts.within_strata.estimate, metric="dp_gap", **of)
+        for key, metric in counts.DECIDED.items():
+            if run.design.refers and _is_defined(metric, run.design):
+                of = self.cells(key, scope=records.DECIDED_SCOPE)
+                yield record_of(self.estimates.of(metric), metric=key, **of)
 
     def _of_view(self, view: View) -> Iterator[Record]:
         """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
@@ -353,6 +368,8 @@ class _OfArm:
                 yield from with_readings(estimates[key], found)
         sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
         rates = ["selection_rate", "coverage"]
+        if run.design.refers:
+            rates.append("refer_rate")
         unread = any(of.sample.unread_rows.any() for of in run.estimates.values())
         if unread and not self.answers.without_reason:
             rates += counts.REPLY_RATES[1:]
@@ -365,6 +382,11 @@ class _OfArm:
                 cells = {"arm": self.facts.arm, "group": group, "n": n, **of}
                 found = record_of(share, metric=rate, **cells)
                 yield from with_readings(share, found)
+        if run.design.refers:
+            decided = estimates.rates("selection_rate_decided")
+            of |= {"metric": "selection_rate", "scope": records.DECIDED_SCOPE}
+            for group, share in zip(view.levels, decided, strict=True):
+                yield record_of(share, arm=self.facts.arm, group=group, **of)
 
     def _further(self) -> Iterator[Record]:
         """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
@@ -394,7 +416,8 @@ def _true_answers(run: RunAnswers) -> Iterator[Record]:
     perfect = ArmEstimates(replace(first, answer=answer, assist=None))
     of: Any = {"arm": records.TRUTH, "scope": "these rows"}
     for metric in counts.COUNTED:
-        if metric.headline:
+        referral = metric.key in counts.OF_REFERRALS and run.design.refers
+        if metric.headline or referral:
             attribute = "" if metric.kind == "share" else view.name
             found = perfect[metric.key]
             low, high = NOWHERE

@@ -18,10 +18,12 @@ import numpy.typing as npt
 from fwc_llm.metrics.counts import (
     RATES,
     REPLY_RATES,
-    UNPARSED,
+    SHAPE,
+    YES,
     Codes,
     Flags,
     Floats,
+    kinds,
     levels_of,
     sums_by,
     undefined_is_nan,
@@ -34,6 +36,7 @@ from fwc_llm.metrics.intervals import (
     wilson,
 )
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
+from fwc_llm.words import ANSWERS
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -44,7 +47,8 @@ REASONS = ("", *REPLY_RATES[1:], "error")
 THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
-UNLABELLED = "selection_rate", *REPLY_RATES  # rates that are defined without labels
+# Rates that are defined without labels.
+UNLABELLED = "selection_rate", "selection_rate_decided", "refer_rate", *REPLY_RATES
 # share of rows with examples of their own, from which examples count as chosen per row
 NEARLY_ALL = 0.9
 FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
@@ -82,7 +86,7 @@ def codes(values: Any) -> Codes:
 class ArmArrays:
     """The n answers of one arm as arrays, and the sampling design.
 
-    `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count
+    `answer` and `label` (n,) are codes of `counts`, or NaN; `group`, `repeat` and `row` (n,) count
     from 0, and a row has one group and one label. `groups` is the number of groups; those in
     `unknown` are no group of people, and never judged. `examples` (n,) numbers the set of examples
     in each prompt; None if all prompts had the same set, or if the sets are unknown. `weight` (n,)
@@ -141,27 +145,28 @@ class ArmArrays:
     def alike(self) -> str:
         """Words for a model's answers that are (nearly) all alike; empty if they differ.
 
-        They are alike if all agree, or if fewer than five rows have the rarer answer, and
-        significantly more have that label: the exact upper limit of the answer's share is below the
-        label's share.
+        They are alike if all agree, or if fewer than five rows have another answer than most, and
+        significantly more have another label: the exact upper limit of the other answers' share is
+        below that of these labels.
         """
         known = self.assumed.parsed
         answer = self.assumed.answer
         if not self.design.model or not known.any():
             return ""
-        no, yes = (
-            len(np.unique(self.row[known & (answer == side)])) for side in (0, 1)
-        )
-        rarer = int(yes <= no)
-        few = min(no, yes)
-        rows = no + yes
-        labels = len(np.unique(self.row[known & (self.label == rarer)]))
+        of_answers = [
+            len(np.unique(self.row[known & (answer == code)]))
+            for code in range(SHAPE[0])
+        ]
+        usual = int(np.argmax(of_answers))
+        rows = sum(of_answers)
+        few = rows - of_answers[usual]
+        labels = len(np.unique(self.row[known & (self.label != usual)]))
         if few and not (few < FEW_ANSWERS and self.design.labelled):
             return ""
         if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
             return ""
         return (
-            f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} "
+            f"answered {ANSWERS[usual]} to all {f'but {few} of ' * bool(few)}{rows:,} "
             f"rows"
         )
 
@@ -177,7 +182,7 @@ class ArmArrays:
 
     @cached_property
     def parsed(self) -> Flags:
-        """(n,) true for the answers yes and no."""
+        """(n,) true for the answers yes, no and refer."""
         return ~np.isnan(self.answer)
 
     @property
@@ -194,19 +199,17 @@ class ArmArrays:
     @property
     def yes(self) -> Floats:
         """(n,) 1 for yes, 0 for everything else."""
-        return np.where(self.parsed, self.answer, 0.0)
+        return np.where(self.answer == YES, 1.0, 0.0)
 
     @cached_property
     def kind(self) -> Codes:
-        """(n,) 0 for no, 1 for yes, 2 for unparsed replies; plus 3 if the label is yes."""
-        return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(
-            np.int64
-        )
+        """(n,) the index of label and answer in counts (3, 4)."""
+        return np.asarray(SHAPE[1] * self.label + kinds(self.answer), np.int64)
 
     @property
     def cell(self) -> Codes:
         """(n,) twice the group, plus 1 if the label is yes."""
-        return 2 * self.group + self.label
+        return 2 * self.group + (self.label == YES)
 
     @property
     def unit(self) -> Codes:
@@ -299,8 +302,8 @@ def arrays_of(
     groups: Any,
     weight: npt.ArrayLike | None = None,
 ) -> tuple[ArmArrays, list[str]]:
-    """Make arrays of answers (n,), 1, 0 or NaN, to n rows with labels 1 or 0; return the group
-    names too.
+    """Make arrays of answers (n,), codes or NaN, to n rows with labels; return the group names
+    too.
     """
     names, group = levels_of(groups)
     none = np.zeros(len(group), dtype=np.int64)
@@ -538,7 +541,9 @@ def rate_shares(
         kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds
     )
     without_labels = not sample.design.labelled and rate not in UNLABELLED
-    if without_labels or is_withheld(sample.design, rate):
+    without_referrals = not sample.design.refers and rate == "refer_rate"
+    unknown = without_labels or without_referrals
+    if unknown or is_withheld(sample.design, rate):
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
 

@@ -124,6 +124,7 @@ def audit(
     positive_answer: Any = None,
     positive_label: Any = None,
     negative: Any = None,
+    refer: Any = None,
     others: Literal["no", "drop"] | None = None,
     above: float | None = None,
     unknown: Collection[str] = (),
@@ -212,8 +213,12 @@ def audit(
     }
     named |= {part: None for part in USUAL if parts[part] == part}
     columns = columns_of(named, groups, raw.titles)
-    meaning = {"positive": positive, "negative": negative, "others": others}
-    meaning |= {"positive_answer": positive_answer, "positive_label": positive_label}
+    meaning = {"positive": positive, "negative": negative, "refer": refer}
+    meaning |= {
+        "others": others,
+        "positive_answer": positive_answer,
+        "positive_label": positive_label,
+    }
     rules = rules_of({**meaning, "answer": columns.get("answer"), "above": above})
     how = HowRead(
         columns,
@@ -247,7 +252,9 @@ def audit_of_table(
     from fwc_llm.report.predictions_reader import read_answers
 
     read = read_answers(raw, how)
-    design = SamplingDesign(labelled="label" in how.columns, **judged)
+    design = SamplingDesign(
+        labelled="label" in how.columns, refers=how.refers, **judged
+    )
     answered = partial(answers_of, design=design, against=against)
     crossed = answered(read)
     scored = None

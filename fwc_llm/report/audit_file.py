@@ -218,13 +218,16 @@ def _by_name(audit: Audit) -> dict[str, Audit]:
 
 
 def _words_of_replies(options: AuditOptions) -> Words | None:
-    """The words for yes and no in replies; None if there are no replies."""
+    """The words for yes, no and refer in replies; None if there are no replies."""
     if options.reply is None:
         return None
-    if not options.positive_answer:
-        return YES_NO
-    no = options.negative or ""
-    return {"yes": options.positive_answer.split(","), "no": no.split(",")}
+    words: dict[str, Sequence[str]] = {name: [word] for name, word in YES_NO.items()}
+    if options.positive_answer:
+        words["yes"] = options.positive_answer.split(",")
+        words["no"] = (options.negative or "").split(",")
+    if options.refer:
+        words["refer"] = options.refer.split(",")
+    return words
 
 
 def _check_options(options: AuditOptions, of_population: bool) -> None:

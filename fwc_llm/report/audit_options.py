@@ -66,6 +66,12 @@ class AuditOptions(Options):
         "",
         metavar=_VALUES,
     )
+    refer: str | None = option(
+        None,
+        "Values of a third answer, by which a person decides, comma-separated.",
+        "",
+        metavar=_VALUES,
+    )
     others: Literal["no", "drop"] | None = option(
         None, "Treat other values as no, or drop their rows.", ""
     )

@@ -28,7 +28,7 @@ from fwc_llm.gates.decide import (
 from fwc_llm.gates.sentences import measured, of_either_kind, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import AnswerTable, answers_of
-from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Metric
+from fwc_llm.metrics.counts import BY_KEY, RATES, SHAPE, UNPARSED, Codes, Metric
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
@@ -76,7 +76,7 @@ class Judged:
     pooled: Estimate  # within periods, pooled over them
     of_periods: Mapping[str, Record]  # by period since the start
     decisions: int
-    compared: Codes  # counts (P, G, 2, 3) without people whose group is unknown
+    compared: Codes  # counts (P, G, 3, 4) without people whose group is unknown
     groups: Sequence[str]  # (G,)
 
     @property
@@ -115,7 +115,7 @@ class Judged:
         return replace(found, reason="; ".join(told), lacking=lacking)
 
     def _check(self, where: str, record: Record, counts: Codes) -> Check:
-        """The check of the metric of counts (P, G, 2, 3), with who gets how much."""
+        """The check of the metric of counts (P, G, 3, 4), with who gets how much."""
         told = f"{self.metric.words} unknown ({self._unknown(record, counts)})"
         if record.known:
             told = measured(self.metric, record, self.condition)
@@ -128,7 +128,7 @@ class Judged:
         return Check(self.condition.text, outcome, f"{where}, {told}", *numbers)
 
     def _unknown(self, record: Record, counts: Codes) -> str:
-        """Why the metric of counts (P, G, 2, 3) is unknown; "" if it is known."""
+        """Why the metric of counts (P, G, 3, 4) is unknown; "" if it is known."""
         if record.known:
             return ""
         if math.isnan(record.low):
@@ -152,7 +152,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Monitored:
-    """All decisions after a call: `counts` (P, G, 2, 3) by period, group, label and answer.
+    """All decisions after a call: `counts` (P, G, 3, 4) by period, group, label and answer.
 
     Periods are in order of time. `since` are the starts: period and call.
     """
@@ -201,7 +201,7 @@ def watch(
 
     `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`,
     `missing`, `time`, `unknown`, `period`, `positive`, `positive_answer`, `positive_label`,
-    `negative`, `others`. `since` names the period from which decisions are judged, in this call and
+    `negative`, `refer`, `others`. `since` names the period from which decisions are judged, in this call and
     later ones.
     """
     for condition in conditions:
@@ -232,7 +232,7 @@ def watch(
         raise FwcError(
             f"{path}: {len(groups)} groups in all calls are more than {_MOST_GROUPS}: merge levels"
         )
-    counts = np.zeros((len(periods), len(groups), 2, 3), np.int64)
+    counts = np.zeros((len(periods), len(groups), *SHAPE), np.int64)
     counts[period_of, group_of, cells["label"], cells["answer"]] = cells["n"]
     more = sorted({*groups} - earlier)
     if earlier and more:
@@ -308,7 +308,7 @@ def judge(
     groups: Sequence[str],
     conditions: int = 1,
 ) -> Judged:
-    """Judge a condition on counts (P, G, 2, 3) by period and group; unknown groups are in no gap or
+    """Judge a condition on counts (P, G, 3, 4) by period and group; unknown groups are in no gap or
     ratio.
 
     `arrival` (P,) is the order in which the periods came; see `split_error`.
@@ -329,7 +329,7 @@ def judge(
 def rates_compared(
     counts: Codes, metric: Metric, groups: Sequence[str]
 ) -> dict[str, float]:
-    """The first rate of a metric for the groups in counts (G, 2, 3) that have enough decisions."""
+    """The first rate of a metric for the groups in counts (G, 3, 4) that have enough decisions."""
     rates = rates_of_groups(counts, metric.rates[0]).tolist()
     return {
         group: rate
@@ -382,7 +382,7 @@ def _read(
     values = {name: [*summary["values"].get(name, ())] for name in rules}
     for name, rule in rules.items():
         if rule.positive and rule.negative:  # no call has to have both
-            given = ",".join(rule.positive + rule.negative)
+            given = ",".join(rule.positive + rule.negative + rule.refer)
             values[name] += map(str.strip, given.split(","))
     raw = open_file(path, layout)
     protected = named(options["protected"], raw.titles)

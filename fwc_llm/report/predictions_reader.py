@@ -24,7 +24,7 @@ from fwc_llm.files import failing_as
 from fwc_llm.meaning import MeaningRule, about_empty, is_ticked, own_rules, read_meaning
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import FILE_ROW, AnswerTable, unused_columns
-from fwc_llm.metrics.counts import Floats
+from fwc_llm.metrics.counts import CODES, Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.models.base import Reply
@@ -122,6 +122,11 @@ class HowRead:
     def grouped(self) -> Sequence[str]:
         """The columns of groups: `protected`, or "group" alone, whose levels are as they are."""
         return self.protected or ["group"]
+
+    @property
+    def refers(self) -> bool:
+        """Whether a third answer is among the values of answers and labels."""
+        return bool(self.rule("answer").refer) or "refer" in (self.words or ())
 
     def rule(self, name: str) -> MeaningRule:
         """The rule of "answer" or "label"."""
@@ -239,10 +244,11 @@ def _check_above(how: HowRead) -> None:
             "nothing for --reply and --score, and the line of --p-yes is --threshold"
         )
     is_of_answer = rule.column or "label" not in how.columns
-    if is_of_answer and (rule.positive or rule.negative or rule.others):
+    named = rule.positive or rule.negative or rule.others
+    if rule.refer or (is_of_answer and named):
         raise FwcError(
-            "--above says which answers mean yes, and so do --positive, --negative and --others: "
-            "leave out one of them"
+            "--above says which answers mean yes, and so do --positive, --negative, --refer and "
+            "--others: leave out one of them"
         )
 
 
@@ -321,7 +327,7 @@ def _decided(
         except FwcError as error:
             problems.append(str(error))
             continue
-        means = dict.fromkeys(meaning.no, 0.0) | dict.fromkeys(meaning.yes, 1.0)
+        means = meaning.codes
         for name in together:
             own = {text: n for text, n in values[name].items() if n}
             plain = {*map(folded, meaning.yes)} <= {"yes", "1", "true"}
@@ -423,7 +429,7 @@ def _parsed_replies(table: Json, words: Words, raw: "RawTable") -> list[str]:
         blank = not (
             text or finish or refusal or why
         )  # nobody knows why a cell is blank
-        values.append({"yes": 1.0, "no": 0.0}.get(answer.value or "", np.nan))
+        values.append(CODES.get(answer.value or "", np.nan))
         reasons.append("" if blank else answer.reason)
     table["answer"] = np.array(values)
     table["reason"] = as_names(reasons)

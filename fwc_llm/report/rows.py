@@ -20,8 +20,8 @@ from fwc_llm.notebook import visible
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.sanitize import Fields, Json, truncate, utf8_safe
+from fwc_llm.words import ANSWERS
 
-_ANSWERS = {1.0: "yes", 0.0: "no"}
 MOST_ROWS = 20_000
 _MOST_ANSWERS = 120_000
 _MOST_CHARACTERS = 30_000_000  # total of all replies and prompts
@@ -68,7 +68,7 @@ def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> Json:
             cells = block.rows.get((repeat, row))
             if cells is not None:
                 line = {
-                    "answer": _ANSWERS.get(answer, ""),
+                    "answer": "" if np.isnan(answer) else ANSWERS[int(answer)],
                     "reason": reason or ("empty" if np.isnan(answer) else ""),
                     "p_yes": str(p),
                     "reply": "",
@@ -110,7 +110,7 @@ class RowBlock:
                 "row": f"row {row}" if numbered and row.isdecimal() else _shown(row),
                 "repeat": repeat,
                 "group": _shown(str(first.group[position])),
-                "label": "yes" if first.label[position] else "no",
+                "label": ANSWERS[first.label[position]],
                 "answers": [{} for _ in answers],
                 "twins": [],
             }

@@ -75,7 +75,7 @@ def fit_m(task: Task) -> tuple[int, str]:
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
+    """Numbers of rows per cell (G, L), by group and outcome ("no" first).
 
     Test rows are drawn from `rows`; `distinct` are the different rows of the pool without those of
     another table of test rows. `shared`: the pool is the table from which test rows are drawn.
@@ -99,13 +99,13 @@ class CellCounts:
         if pool is not table:  # a pool row that equals a test row is not an example
             tested = pd.util.hash_pandas_object(table[names], index=False)
             frame = frame[~frame["key"].isin(tested)]
-        counts = np.bincount(
-            frame.drop_duplicates()["cell"], minlength=2 * len(task.groups)
-        )
-        return cls(task, task.cells_of(table), counts.reshape(-1, 2), pool is table)
+        rows = task.cells_of(table)
+        distinct = np.bincount(frame.drop_duplicates()["cell"], minlength=rows.size)
+        shown = distinct.reshape(rows.shape)[:, : len(task.example_labels)]
+        return cls(task, rows, shown, pool is table)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """Distinct rows (G, 2) left for examples after drawing `n` rows, about."""
+        """Distinct rows (G, L) left for examples after drawing `n` rows, about."""
         if not self.shared:
             return self.distinct
         if base_parity is None:
@@ -165,7 +165,8 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 def _fit_m(cells: CellCounts, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
-    unknown = np.tile([[not is_known(group)] for group in cells.task.groups], 2)
+    labels = left.shape[1]
+    unknown = np.tile([[not is_known(group)] for group in cells.task.groups], labels)
     left = np.ma.masked_array(left, unknown)
     number = int(left.count())
     most = number * max(1, int(left.min()))

@@ -70,7 +70,7 @@ _PACKAGES = (
     "inspect-ai",
     "xllamacpp",
 )
-_LABELS = frozenset(("yes", "no"))
+_LABELS = frozenset(("yes", "no", "refer"))
 _LONGEST_NAME = (
     100  # bytes; file systems allow 255, and a file name may combine several names
 )
@@ -429,6 +429,7 @@ class _People(BaseModel, strict=True):
     group: str
     no: _Count
     yes: _Count
+    refer: _Count | None = None
 
 
 def _settings(content: Json) -> Json:
@@ -466,7 +467,7 @@ class Described(BaseModel, strict=True):
     fail_if: list[str] | None = None
     protected: _Names | None = None
     parser: _Count | None = None
-    words: dict[Literal["yes", "no"], _Names] | None = None
+    words: dict[Literal["yes", "no", "refer"], _Names] | None = None
     parameters: Json | None = None
     sources: dict[str, str] | None = None
     versions: dict[str, str] | None = None

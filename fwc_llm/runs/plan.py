@@ -42,7 +42,7 @@ from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import ORDERS, check_order
 from fwc_llm.shots.storage import check_task
 from fwc_llm.tasks import Task, with_columns
-from fwc_llm.words import LANGUAGES
+from fwc_llm.words import ANSWERS, LANGUAGES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -368,7 +368,7 @@ class Plan:
                             "row": row,
                             "variant": variant,
                             "group": groups[position],
-                            "label": "yes" if labels[position] else "no",
+                            "label": ANSWERS[labels[position]],
                             **further,
                         }
                         yield _PlannedQuestion(

@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import in_shell, read_text
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.counts import CODES, plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
 from fwc_llm.metrics.records import lost_rows_records
 from fwc_llm.metrics.run_answers import (
@@ -42,9 +42,10 @@ from fwc_llm.runs.folder import (
     without_reply,
 )
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import VALUES, score
+from fwc_llm.runs.results import score
 from fwc_llm.runs.splits import cell_counts, table_of, whole_step
 from fwc_llm.sanitize import Fields, Json, parse_json
+from fwc_llm.words import ANSWERS
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
@@ -129,7 +130,9 @@ class Run:
             return 0
         settings = self.described["settings"]
         parity = settings["base_parity"]
-        there = np.array([[of_group["no"], of_group["yes"]] for of_group in population])
+        there = np.array(
+            [[of[label] for label in ANSWERS if label in of] for of in population]
+        )
         groups = [of_group["group"] for of_group in population]
         drawn = self.n_test * there / there.sum()
         if parity is not None:
@@ -199,6 +202,7 @@ class Run:
                 settings["margin"],
                 unread=self.unread or settings.get("unread") or WORST,
                 model=True,
+                refers="refer" in (self.described.get("words") or ()),
             ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
@@ -450,7 +454,7 @@ def answers_by_arm(
     texts: Json = {name: names[name] for name in ("row", "variant", "group", "reason")}
     answers = ArmAnswers(
         repeat=_numbers(names["repeat"]).astype(np.int64),
-        label=(names["label"] == "yes").astype(np.int8),
+        label=_numbers(names["label"]).astype(np.int8),
         answer=_numbers(names["answer"]),
         p_yes=_numbers(names["p_yes"]),
         examples=one_name("", len(arm_names)),
@@ -488,9 +492,9 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
 
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:
-    """The numbers (n,) of texts: yes is 1, no is 0, "" is NaN."""
+    """The numbers (n,) of texts: of words for labels and answers, their codes; "" is NaN."""
     numbers = [
-        VALUES[text] if text in VALUES else float(text) for text in names.categories
+        CODES[text] if text in CODES else float(text) for text in names.categories
     ]
     return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
 

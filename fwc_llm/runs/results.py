@@ -275,6 +275,3 @@ def at_threshold(row: Fields, threshold: float | None) -> str:
     if threshold is None or row["p_yes"] is None:
         return ""
     return "yes" if row["p_yes"] >= threshold else "no"
-
-
-VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}

@@ -12,7 +12,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.tasks import Task
-from fwc_llm.words import is_known
+from fwc_llm.words import ANSWERS, is_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,8 +136,9 @@ def design_of(
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
-    """The cell (n,) of every row: 2 · index of its group in `task.groups`, plus 1 for yes."""
-    index = {group: 2 * place for place, group in enumerate(task.groups)}
+    """The cell (n,) of every row, in the order of `task.cells_of`."""
+    labels = 2 + task.refers
+    index = {group: labels * place for place, group in enumerate(task.groups)}
     groups = [index[group] for group in task.sensitive(rows).tolist()]
     return np.asarray(np.array(groups, dtype=np.int64) + task.labels(rows))
 
@@ -279,7 +280,10 @@ def cell_words(task: Task, index: int) -> str:
 def population(task: "Task") -> list[Json]:
     """Numbers of rows by group and outcome in the table of test rows, for run.json."""
     cells = zip(task.groups, task.cells_of(task.test()).tolist(), strict=True)
-    return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
+    return [
+        {"group": group, **dict(zip(ANSWERS, counts, strict=False))}
+        for group, counts in cells
+    ]
 
 
 def table_of(task: "Task") -> "FeatureTable":

@@ -1,6 +1,7 @@
 """`Shots`, the examples of a prompt, and `Request`, the input of a strategy."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +33,7 @@ class Example:
 
     row: str
     values: Fields
-    label: Literal["yes", "no"]
+    label: Literal["yes", "no", "refer"]
     weight: float | None = None
 
 
@@ -164,7 +165,9 @@ class Shots(Ambiguous):
                 1.0 if example.weight is None else example.weight
                 for example in self.examples
             ]
-            for number, label in enumerate(("yes", "no")):
+            found = {example.label for example in self.examples}
+            labels = ["yes", "no", *{"refer"} & found]
+            for number, label in enumerate(labels):
                 positions = [
                     n
                     for n, example in enumerate(self.examples)
@@ -195,7 +198,10 @@ class Shots(Ambiguous):
         return f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
 
     def __repr__(self) -> str:
-        yes = sum(example.label == "yes" for example in self.examples)
+        labels = Counter(example.label for example in self.examples)
+        counts = f"{labels['yes']} yes and {labels['no']} no"
+        if labels["refer"]:
+            counts += f", {labels['refer']} refer"
         weighted = f"{'un' * (not self.weighted)}weighted"
         facts = Certificate(self.certificate or {}).facts()
         proven = [
@@ -203,7 +209,7 @@ class Shots(Ambiguous):
             for name in ("objective", "violation")
             if name in facts
         ]
-        parts = [self._title, f"{yes} yes and {self.m - yes} no", weighted, *proven]
+        parts = [self._title, counts, weighted, *proven]
         return f"<Shots {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:

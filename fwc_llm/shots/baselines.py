@@ -85,13 +85,11 @@ def _draw_labelled(
     shares: "Sequence[tuple[str, np.ndarray, int]]",
 ) -> list[int]:
     """Draw each cell's quota in random order, alternating labels."""
-    drawn: dict[str, list[int]] = {"no": [], "yes": []}
+    drawn: dict[str, list[int]] = {label: [] for label in request.task.example_labels}
     for label, rows, wanted in shares:
         drawn[label] += examples.draw(request, rng, rows, wanted).tolist()
-    no, yes = (
-        rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes")
-    )
-    return examples.alternate(no, yes)
+    shuffled = (rng.permutation(np.array(own, np.int64)) for own in drawn.values())
+    return examples.alternate(*shuffled)
 
 
 @strategy(slots="equal")

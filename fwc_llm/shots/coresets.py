@@ -19,15 +19,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import Fields, Json
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import (
-    COUNTER,
-    LABELS,
-    alternate,
-    features_frame,
-    make_shots,
-    read_slots,
-)
+from fwc_llm.shots.examples import COUNTER, features_frame, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
+from fwc_llm.shots.select import order_shots
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -159,8 +153,10 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
         "violation": float(estimator.violation_),
         **({} if estimator.penalty is None else {"imbalance": estimator.imbalance_}),
         "slots": [
-            {"level": str(level), "label": LABELS[label], "count": counts[level, label]}
-            for level, label in product(np.unique(sensitive).tolist(), (0, 1))
+            {"level": str(level), "label": label, "count": counts[level, code]}
+            for level, (code, label) in product(
+                np.unique(sensitive).tolist(), enumerate(task.example_labels)
+            )
         ],
         "rows": [example.row for example in shots.examples],
         "weights": [example.weight for example in shots.examples],
@@ -182,16 +178,11 @@ def fwc_counter(request: Request) -> Shots:
     (evals/results/fairer-examples.md).
     """
     chosen = fwc(replace(request, options={"slots": COUNTER}))
-    rows = [
-        replace(example, weight=None)
-        for example in alternate(
-            [example for example in chosen.examples if example.label == "no"],
-            [example for example in chosen.examples if example.label == "yes"],
-        )
-    ]
-    return replace(
-        chosen, strategy="fwc-counter", examples=tuple(rows), certificate=None
+    unweighted = tuple(replace(example, weight=None) for example in chosen.examples)
+    drawn = replace(
+        chosen, strategy="fwc-counter", examples=unweighted, certificate=None
     )
+    return order_shots(drawn, "alternate")
 
 
 @strategy(max_iter=300)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -12,13 +13,13 @@ from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
 from fwc_llm.tasks import known_groups
+from fwc_llm.words import ANSWERS
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import LabelledTable
     from fwc_llm.tasks import Task
 
 _Item = TypeVar("_Item")
-LABELS = ("no", "yes")
 COUNTER = "counter"  # slots against the base rates
 _PAIR = re.compile(r"\s*(.+):([^:=]+)=\s*(-?\d+)\s*")
 _made: "dict[str, tuple[Task, pd.DataFrame, Any]]" = {}
@@ -59,6 +60,12 @@ def make_examples(
     m.
     """
     labels = task.labels(rows)
+    referred = rows.index[labels >= len(task.example_labels)]
+    if len(referred):
+        raise FwcError(
+            f"the row {referred[0]!r} was referred to a person: such rows are examples only with "
+            f"examples_refer = true in [outcome] of the task file"
+        )
     theta: list[float | None] = [None] * len(rows)
     if weights is not None and len(rows):
         theta = [
@@ -70,7 +77,7 @@ def make_examples(
         Example(
             str(row),
             {name: values[name] for name in names},
-            LABELS[int(label)],  # type: ignore[arg-type]
+            ANSWERS[label],  # type: ignore[arg-type]
             weight,
         )
         for row, values, label, weight in zip(
@@ -89,11 +96,12 @@ def cell_shares(
     """
     sensitive = request.task.sensitive(request.pool)
     labels = request.task.labels(request.pool)
-    cells = [(str(level), code) for level in np.unique(sensitive) for code in (0, 1)]
+    codes = range(len(request.task.example_labels))
+    cells = [(str(level), code) for level in np.unique(sensitive) for code in codes]
     fewest, more = divmod(request.m, len(cells))
     shares = []
     for number, (level, code) in enumerate(cells):
-        label = LABELS[code]
+        label = ANSWERS[code]
         wanted = fewest + (number < more)
         if counts:
             wanted = counts.get((level, code), 0)
@@ -168,17 +176,14 @@ def labelled_pool(
     )
 
 
-def alternate(
-    no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray"
-) -> list[_Item]:
-    """Alternate items of two lists: no, yes, …; the rest of the longer list comes last."""
-    paired = min(len(no), len(yes))
-    mixed = [item for pair in zip(no, yes, strict=False) for item in pair]
-    return [*mixed, *no[paired:], *yes[paired:]]
+def alternate(*lists: "Sequence[_Item] | np.ndarray") -> list[_Item]:
+    """Alternate items of the lists: no, yes, …; the rest of the longest list comes last."""
+    rounds = zip_longest(*lists)
+    return [item for items in rounds for item in items if item is not None]
 
 
 def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
-    """The number of examples of every cell (protected level, label 0 or 1).
+    """The number of examples of every cell (protected level, code of the label).
 
     `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, "counter" (see
     `counter_slots`), or the name of a rule of `fwc`. Levels are spelled as in the table or in
@@ -228,7 +233,7 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
-    """Parse counts, keyed by the table's level and label 0 or 1."""
+    """Parse counts, keyed by the table's level and the code of the label."""
     groups = known_groups(task)
     levels = {level.lower(): level for level in groups}
     if len(task.protected) == 1:
@@ -246,15 +251,18 @@ def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
             raise FwcError(
                 f"slots: no protected level {level!r}; there are {', '.join(groups)}"
             )
-        if answer in (0, 1):
-            label = LABELS[answer]
-        else:
-            label = str(answer).strip().lower()
-        if label not in LABELS:
-            raise FwcError(f"slots: the answer {answer!r} is neither no nor yes")
-        if (name, LABELS.index(label)) in counts:
+        labels = task.example_labels
+        label = str(answer).strip().lower()
+        if isinstance(answer, int) and 0 <= answer < len(labels):
+            label = labels[answer]
+        if label not in labels:
+            raise FwcError(
+                f"slots: the answer {answer!r} is none of {', '.join(labels)}"
+            )
+        cell = name, labels.index(label)
+        if cell in counts:
             raise FwcError(f"slots: the cell {name}:{label} is named twice")
-        counts[name, LABELS.index(label)] = count
+        counts[cell] = count
     return counts
 
 

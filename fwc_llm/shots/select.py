@@ -12,6 +12,7 @@ from fwc_llm.progress import choose as show
 from fwc_llm.sanitize import described
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy, strategies
+from fwc_llm.words import ANSWERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +112,10 @@ def select_shots(
     numbers = None if masses.equal else np.asarray(weights, dtype=float)
     if strategy not in {"zero", "ids"}:
         weighed = masses.values > 0
+        # Rows of an unknown group or of another label are never examples.
+        labels = range(len(task.example_labels))
         known = np.isin(task.sensitive(table), known_groups(task))
+        known &= np.isin(task.labels(table), labels)
         free = mask & weighed & known
         if m > free.sum():
             different = len(table.drop_duplicates())
@@ -224,13 +228,13 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     check_order(order)
     examples = list(shots.examples)
     if order == "alternate":
-        from fwc_llm.shots.examples import LABELS, alternate
+        from fwc_llm.shots.examples import alternate
 
-        no, yes = (
+        of_labels = (
             [example for example in examples if example.label == label]
-            for label in LABELS
+            for label in ANSWERS
         )
-        examples = alternate(no, yes)
+        examples = alternate(*of_labels)
     elif order == "by-weight":
         examples.sort(key=lambda example: -(example.weight or 0.0))
     elif order == "random":

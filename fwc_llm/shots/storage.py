@@ -67,7 +67,7 @@ def load_shots(
 class _ExampleInFile(BaseModel, strict=True):
     row: str
     values: dict[str, str | int | float]
-    label: Literal["yes", "no"]
+    label: Literal["yes", "no", "refer"]
     weight: float | None = None
 
 
