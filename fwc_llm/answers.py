@@ -449,9 +449,9 @@ def parse_answer(
     if reply.text is None:
         return Answer(None, "error")
     if (
-        reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no")
+        reply.p_yes is not None and not reply.logprobs and reply.text in dict(spelled)
     ):  # a decision model's
-        return Answer("yes" if reply.text == "yes" else "no")
+        return Answer(next(value for value in _VALUES if value == reply.text))
     text, reasoned = without_reasoning(reply.text)
     if len(text) > 2 * _SEEN:
         text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"

@@ -33,7 +33,7 @@ from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import Fields, Json, utf8_safe
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, as_task, has_row, ids_of, revealing_columns
-from fwc_llm.words import YES_NO
+from fwc_llm.words import REFER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,14 +78,21 @@ class Prompt:
                 "between {% if probability %} and {% endif %}"
             )
         self._question_apart = question_apart
-        self._criteria: Mapping[Any, str] = task.rules.criteria
+        self._criteria: dict[str, str] = {}
+        self._criteria.update(task.rules.criteria.items())
+        if task.refers:
+            self._criteria.setdefault("refer", "A person should decide.")
         self._cells = ShownColumns(
             task, revealing_columns(task) if "removal" in edits else ()
         )
         weighted = "unweighted" not in edits
-        says = (
-            YES_NO if question_apart else task.rules.words
-        )  # a decision model answers with P(yes)
+        # A decision model answers in its own words.
+        says = {"yes": "yes", "no": "no", "refer": ""}
+        if not question_apart:
+            says |= task.rules.words
+        elif task.refers:
+            says["refer"] = REFER
+        self._refer = says["refer"]
         examples = [
             ShownExample(
                 self._cells,
@@ -137,7 +144,8 @@ class Prompt:
         questions: list[Message] = []
         if self._question_apart:
             questions.append(self._templates.question(self._variables))
-            for answer, meant in (("true", "yes"), ("false", "no")):
+            names = {"true": "yes", "false": "no", "refer": "refer"}
+            for answer, meant in names.items():
                 words = self._criteria.get(meant)
                 if words:
                     questions.append(
@@ -167,7 +175,14 @@ class Prompt:
             raise FwcError(
                 f"{self._templates.folder / 'query.j2'}: its last message must have the role user"
             )
-        return [*self.prefix, *query, *(message.copy() for message in self._last)]
+        messages = [*self.prefix, *query, *(message.copy() for message in self._last)]
+        if not any(self._refer in message["content"] for message in messages):
+            where = self._templates.folder / "system.j2"
+            raise FwcError(
+                f"{where} says nothing of the third answer, {self._refer!r}: write {{{{ refer }}}} "
+                f"beside {{{{ yes }}}} and {{{{ no }}}}"
+            )
+        return messages
 
 
 class ShownExample(ShownRow):

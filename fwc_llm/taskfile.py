@@ -429,8 +429,8 @@ class TaskFile(Checked):
     title: str = ""
     question: Text
     criteria: Mapping[
-        Literal["yes", "no"], Text
-    ] = {}  # definitions of yes and no, for decision models
+        Literal["yes", "no", "refer"], Text
+    ] = {}  # definitions of the answers, for decision models
     missing: MissingRule = "error"
     # gap of the groups' base rates in a run's test rows; None: as they are drawn
     base_parity: Annotated[Share | None, BeforeValidator(_none)] = None

@@ -204,7 +204,7 @@ class ArmArrays:
     @cached_property
     def kind(self) -> Codes:
         """(n,) the index of label and answer in counts (3, 4)."""
-        return np.asarray(SHAPE[1] * self.label + kinds(self.answer), np.int64)
+        return (SHAPE[1] * self.label + kinds(self.answer)).astype(np.int64)
 
     @property
     def cell(self) -> Codes:

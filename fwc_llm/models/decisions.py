@@ -32,6 +32,7 @@ from fwc_llm.sanitize import (
     mapping_of,
     parse_finite,
 )
+from fwc_llm.words import ANSWERS, REFER
 
 MAIN = "answer"  # the question's name in a request
 _KEYS = {
@@ -54,7 +55,9 @@ _CUT = (
     "state_tokens_dropped",
     "truncated_questions",
 )  # keys that report a truncated input
-_EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_EXAMPLE = re.compile(
+    r"^Answer:[ \t]*(yes|no|refer)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
 
 
 class Parts:
@@ -98,6 +101,21 @@ class Parts:
         )
 
 
+def _question(parts: Parts) -> Json:
+    """The question in OpenAI's format: a choice if there is a third answer."""
+    question: Json = {"name": MAIN}
+    if REFER not in parts.criteria:
+        instructions = _with_criteria(parts)
+        return {"type": "predicate", "instructions": instructions, **question}
+    meant = zip(ANSWERS, ("false", "true", REFER), strict=True)
+    choices = [
+        {"value": answer, "description": parts.criteria.get(key, answer)}
+        for answer, key in meant
+    ]
+    question |= {"type": "choice", "instructions": parts.question, "choices": choices}
+    return question
+
+
 def _with_criteria(parts: Parts) -> str:
     """The question with its criteria as text."""
     meant = (
@@ -131,6 +149,23 @@ def answer_in(body: Any) -> Fields:
             FailureScope.ATTEMPT, "a response without an answer to the question", 200
         )
     return found[0]
+
+
+def _p_yes_of_choice(answer: Fields) -> float | None:
+    """P(yes) among yes and no in an answer that chose among three; None for a refusal."""
+    if answer.get("type") != "choice":
+        return p_yes(answer, ())
+    stated = map(mapping_of, list_of(answer.get("probabilities")))
+    of = {str(one.get("value")): parse_finite(one.get("probability")) for one in stated}
+    yes = of.get("yes")
+    no = of.get("no")
+    if answer.get("choice") not in ANSWERS or yes is None or no is None:
+        raise AttemptError(
+            FailureScope.UNCLEAR,
+            f"an answer without a choice of {', '.join(ANSWERS)}, and its probabilities",
+            200,
+        )
+    return yes / (yes + no) if yes + no > 0 else 0.5
 
 
 def p_yes(answer: Fields, keys: tuple[str, ...]) -> float | None:
@@ -224,15 +259,14 @@ class DecisionModel(ChatModel):
                 "input": [dict(message) for message in parts.input]
                 if with_roles
                 else parts.text,
-                "questions": [
-                    {
-                        "type": "predicate",
-                        "name": MAIN,
-                        "instructions": _with_criteria(parts),
-                    }
-                ],
+                "questions": [_question(parts)],
             }
         else:
+            if REFER in parts.criteria:
+                raise FwcError(
+                    f"{self.where} answers yes or no in this format, and the task has a third "
+                    f"answer: ask a chat model, or use --api decisions"
+                )
             question: Json = {"type": "noul", "instructions": parts.question}
             if parts.criteria:
                 question["criteria"] = parts.criteria
@@ -242,7 +276,13 @@ class DecisionModel(ChatModel):
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         answer = answer_in(body)
-        p = p_yes(answer, _KEYS[self._format])
+        text: str
+        if REFER in Parts(messages).criteria:
+            p = _p_yes_of_choice(answer)
+            text = str(answer.get("choice"))
+        else:
+            p = p_yes(answer, _KEYS[self._format])
+            text = likelier(p or 0.0)
         cut = ", ".join(
             filter(None, map(_said_of_cuts, (body, body.get("usage"), answer)))
         )
@@ -257,7 +297,7 @@ class DecisionModel(ChatModel):
                 f"{self.where} reports that it truncated some inputs: results.json counts them"
             )
         return Reply(
-            text="" if p is None else likelier(p),
+            text="" if p is None else text,
             refusal=p is None,
             p_yes=p,
             truncated=bool(cut),
