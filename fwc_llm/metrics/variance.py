@@ -19,11 +19,11 @@ from fwc_llm.metrics.counts import (
     RATES,
     REPLY_RATES,
     SHAPE,
+    UNPARSED,
     YES,
     Codes,
     Flags,
     Floats,
-    kinds,
     levels_of,
     sums_by,
     undefined_is_nan,
@@ -204,7 +204,9 @@ class ArmArrays:
     @cached_property
     def kind(self) -> Codes:
         """(n,) the index of label and answer in counts (3, 4)."""
-        return (SHAPE[1] * self.label + kinds(self.answer)).astype(np.int64)
+        answer = np.nan_to_num(self.answer, nan=UNPARSED)
+        kinds: Codes = (SHAPE[1] * self.label + answer).astype(np.int64)
+        return kinds
 
     @property
     def cell(self) -> Codes:
