@@ -56,6 +56,7 @@ _TEXTS = {
     + " Selection rates, impact ratios and precision are withheld; a run without a base parity, or "
     "an audit of decisions, gives them.",
 }
+REFERRED = "Cases that were referred to a person count as not selected."
 RATE = "selection_rate"
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
@@ -168,7 +169,7 @@ def impact_tables(
                     found += [replace(record, **of, metric=name)] if name else []
     return Impact(
         kind,
-        _TEXTS[kind],
+        _TEXTS[kind] + f" {REFERRED}" * answered.design.refers,
         scope,
         asked_again,
         any(sample.weight is not None for sample in samples),
@@ -208,7 +209,6 @@ class _Selection:
         self.levels = view.levels
         self.alone = len(view.levels) < len(view.level_of)
         self.kind = kind
-        self.refers = answered.design.refers
         self.leave_out_small = leave_out_small
         self.sample = sample = self.estimates.sample
         self.scope = scope_words(sample.scope, answered.with_examples)
@@ -239,11 +239,12 @@ class _Selection:
             "rows": int(self.people[place]),
             "questions": int(counts.sum()),
             "selected": int(counts[:, YES].sum()),
-            "not_selected": int(counts[:, NO].sum()),
-            **({"referred": int(counts[:, REFER].sum())} if self.refers else {}),
+            "not_selected": int(counts[:, [NO, REFER]].sum()),
             "without_answer": int(counts[:, UNPARSED].sum()) - lost,
             "no_reply": lost,
         }
+        if self.sample.design.refers:
+            named["referred"] = int(counts[:, REFER].sum())
         if self.sample.design.labelled:
             cells = counts[:REFER, :REFER].ravel().tolist()
             named |= dict(zip(_CELLS, cells, strict=True))

@@ -446,7 +446,12 @@ def notes(run: RunAnswers, content: Statistics) -> list[str]:
 
 
 def _about_rows(run: RunAnswers) -> Iterator[str]:
-    """Yield notes on groups, repeats, people and draws of examples."""
+    """Yield notes on groups, referrals, repeats, people and draws of examples."""
+    if run.design.refers:
+        yield (
+            "A case that is referred to a person is no yes in rates and gaps of yes. Where the "
+            "true answer is to refer, no answer is right or wrong."
+        )
     sample = next(iter(run.samples.values()))
     small = small_groups(run)
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)

@@ -205,13 +205,12 @@ class ArmArrays:
     def kind(self) -> Codes:
         """(n,) the index of label and answer in counts (3, 4)."""
         answer = np.nan_to_num(self.answer, nan=UNPARSED)
-        kinds: Codes = (SHAPE[1] * self.label + answer).astype(np.int64)
-        return kinds
+        return (SHAPE[1] * self.label + answer).astype(np.int64)
 
     @property
     def cell(self) -> Codes:
         """(n,) twice the group, plus 1 if the label is yes."""
-        return 2 * self.group + (self.label == YES)
+        return np.asarray(2 * self.group + (self.label == YES), np.int64)
 
     @property
     def unit(self) -> Codes:

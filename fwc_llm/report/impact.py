@@ -119,6 +119,7 @@ class ImpactTables:
         """Selection rates and impact ratios; `brief` leaves out counts, notes and charts."""
         columns: Json = {
             "Selected": self._chosen,
+            "Referred": partial(self.count, "referred"),
             "Selected, %": partial(self._rate, "selection_rate"),
             "Impact ratio": self._ratio,
             "Four fifths": self._verdict,
@@ -126,6 +127,8 @@ class ImpactTables:
         }
         if any(self.of("accuracy", *at).known for at in self.lines):
             columns["Accuracy %"] = partial(self._rate, "accuracy")
+        if not any(self.of("referred", *at).known for at in self.lines):
+            del columns["Referred"]
         if brief:
             del columns["Selected"], columns["Shortfall"]
         if self.impact.weighted:
@@ -143,6 +146,7 @@ class ImpactTables:
             "95 % intervals."
         )
         first = 2 + self.several
+        first += "Referred" in columns
         scales = {first: Scale(0.0, 1.0, factor=100.0), first + 1: Scale(0.0, 1.0, 0.8)}
         return self._table(
             title, columns, notes, intro=intro, name="selection", scales=scales

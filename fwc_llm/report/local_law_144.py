@@ -158,6 +158,9 @@ def _table(tables: ImpactTables, arm: str, because: str) -> Iterator[Json]:
         some = counts["no_answer"] > 0 and rates["selection_rate"].known
         notes = [_note(tables, arm, level, rates, because)]
         notes += ["rate among applicants with an answer"] * some
+        referred = tables.of("referred", arm, level).value
+        if referred > 0:
+            notes.append("those referred to a person count as not selected")
         rounded = {
             name: round(record.value, 4) if record.known else ""
             for name, record in rates.items()

@@ -36,7 +36,7 @@ from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
-from fwc_llm.metrics.records import TRUTH, Record
+from fwc_llm.metrics.records import DECIDED_SCOPE, TRUTH, Record
 from fwc_llm.metrics.statistics import LEADS, Statistics, fates
 from fwc_llm.metrics.variance import MIN_SETS, THIS_STRATEGY
 from fwc_llm.number_format import day, in_points, interval, number, percent, short
@@ -267,7 +267,8 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
         told = (
             f"{BY_KEY[stats.lead].words} unknown, {gap.reason or 'it is not defined'}"
         )
-    usual = {stats.lead: told, "accuracy": _accuracy(stats, arm, checks)}
+    usual = {stats.lead: told, **_referrals(stats, arm)}
+    usual["accuracy"] = _accuracy(stats, arm, checks)
     order = [OUTSIDE_LIMITS, CANNOT_SAY, WITHIN_LIMITS]
     texts = {
         name: check.reason
@@ -281,6 +282,22 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
     against = f"against {in_words(stats.base)}, {changes}" * bool(changes)
     first, *others = filter(None, [*texts.values(), against])
     return ". ".join([first, *(text[:1].upper() + text[1:] for text in others)]) + "."
+
+
+def _referrals(stats: Statistics, arm: str) -> dict[str, str]:
+    """Who is referred to a person, and what the other answers are, where there is a third one."""
+    gap = stats.of("refer_gap", arm)
+    if not gap.known:
+        return {}
+    rates = stats.shares(arm, "refer_rate")
+    told = f"{who_gets(rates, 'refer_rate')}, {measured(BY_KEY['refer_gap'], gap)}"
+    decided = [
+        measured(metric, stats.of(key, arm, scope=DECIDED_SCOPE))
+        for key, metric in DECIDED.items()
+        if stats.of(key, arm, scope=DECIDED_SCOPE).known
+    ]
+    alone = f"of answers {DECIDED_SCOPE}, {' and '.join(decided)}" * bool(decided)
+    return {"refer_gap": told, DECIDED_SCOPE: alone}
 
 
 def _checks_of(

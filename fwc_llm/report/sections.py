@@ -9,9 +9,15 @@ from typing import Any
 
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, by_arm, checked, limits_of
 from fwc_llm.gates.sentences import bounds_of, in_words
-from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
+from fwc_llm.metrics.counts import BY_KEY, DECIDED, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import ALIKE
-from fwc_llm.metrics.records import CHANGED_ATTRIBUTE, NAMES, TRUTH, Record
+from fwc_llm.metrics.records import (
+    CHANGED_ATTRIBUTE,
+    DECIDED_SCOPE,
+    NAMES,
+    TRUTH,
+    Record,
+)
 from fwc_llm.metrics.statistics import Statistics, fates
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.number_format import DASH, mean_and_sd, number, p_value, percent
@@ -52,6 +58,7 @@ DEFINITIONS = {  # of terms in headings
     "ratio).",
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
     "difference). Its interval allows for both gaps, so it is wider than theirs.",
+    "Refer gap": "the largest share of cases referred to a person of any group less the smallest.",
     "TPR gap": "the gap in true positive rates (equal opportunity).",
     "FPR gap": "the gap in false positive rates.",
     "Precision gap": "the gap in precision, the share of true yes among answers of yes (predictive "
@@ -145,6 +152,12 @@ def results(stats: Statistics) -> Section:
             rows.append(
                 [arm.arm, metric.title, metric_cell(record, metric), record.verdict]
             )
+        for key, metric in DECIDED.items():
+            record = stats.of(key, arm.arm, scope=DECIDED_SCOPE)
+            if record.known:
+                title = f"{metric.title}, {DECIDED_SCOPE}"
+                cell = metric_cell(record, metric)
+                rows.append([arm.arm, title, cell, record.verdict])
     notes = [_INTERVALS, *_reading(stats), *_undefined(stats, TABLE), *stats.notes]
     headings = ["Arm", "Metric", "Value", "Verdict"]
     return Section("All metrics", headings, rows, notes, keys=2, name="results")
@@ -223,16 +236,20 @@ def _reading(stats: Statistics) -> Iterator[str]:
 def rates(stats: Statistics) -> Section:
     """The groups: rows, true share of yes, rates of yes with intervals."""
     arms = [arm.arm for arm in stats.arms]
+    told = {"selection_rate": "Yes"}
+    if stats.refers:
+        told["refer_rate"] = "Referred"
     rows = list[Row]()
     for group in stats.groups:
         base = stats.of("selection_rate", TRUTH, group.group).value
         size = [f"{group.n:,}", *[percent(base)] * stats.labelled]
         cells: Cells = [
-            valued(stats.of("selection_rate", arm, group.group)) for arm in arms
+            valued(stats.of(rate, arm, group.group)) for rate in told for arm in arms
         ]
         rows.append([group.group, *size, *cells])
     size = ["Rows", *["True share of yes"] * stats.labelled]
-    headings = ["Group", *size, *(f"Yes, {arm}" for arm in arms)]
+    of_arms = [f"{title}, {arm}" for title in told.values() for arm in arms]
+    headings = ["Group", *size, *of_arms]
     notes = [
         "In per cent, with 95 % intervals. The DP gap is the largest rate less the smallest of the "
         "groups that are judged."

@@ -466,6 +466,8 @@ def make_plan(
     task = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
     settings, notes = fit_defaults(task, settings, chooses, api)
+    if task.refers:
+        _check_refers(task, settings, model)
     if model is not None:  # before choosing examples, which may take minutes
         for template in settings.wordings:
             traits(model).check(
@@ -548,6 +550,23 @@ def _judged(task: Task, settings: Settings, arms: Sequence[str]) -> Task:
                 f"{name!r} is a protected attribute or the outcome: name another column"
             )
     return task
+
+
+def _check_refers(task: Task, settings: Settings, model: Model | None) -> None:
+    """Raise `FwcError` for what a third answer excludes."""
+    has_p_alone = model is not None and traits(model).reference
+    excluded = {
+        "a base parity": settings.base_parity is not None,
+        "a threshold on P(yes)": settings.threshold is not None,
+        "assist": settings.assist,
+        f"{model and model.name}, which gives P(yes) alone": has_p_alone,
+    }
+    for what, is_set in excluded.items():
+        if is_set:
+            raise FwcError(
+                f"{task.name!r} has a third answer, refer, and {what} has none: leave it out, or "
+                f"leave refer out of the task file"
+            )
 
 
 def _table_notes(task: Task, settings: Settings) -> tuple[str, ...]:
