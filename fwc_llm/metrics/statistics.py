@@ -449,8 +449,8 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
     """Yield notes on groups, referrals, repeats, people and draws of examples."""
     if run.design.refers:
         yield (
-            "A case that is referred to a person is no yes in rates and gaps of yes. Where the "
-            "true answer is to refer, no answer is right or wrong."
+            "An answer that refers a case to a person is not a yes, and not right. Rows whose true "
+            "answer is to refer do not count in accuracy."
         )
     sample = next(iter(run.samples.values()))
     small = small_groups(run)

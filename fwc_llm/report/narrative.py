@@ -32,7 +32,7 @@ from fwc_llm.gates.sentences import (
     who_gets_how_much,
 )
 from fwc_llm.metrics.arm_comparison import ComparedArms
-from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
+from fwc_llm.metrics.counts import BY_KEY, DECIDED, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
