@@ -15,6 +15,7 @@ from fwc_llm.metrics.intervals import EQUAL, SHOWN
 from fwc_llm.metrics.records import (
     ALL_GROUPS,
     AS_NO_SCOPE,
+    DECIDED_SCOPE,
     NOTHING,
     READ,
     READINGS,
@@ -125,7 +126,8 @@ class Truth:
             cells = {"metric": record.metric, "arm": record.arm, "group": record.group}
             return next((r.value for r in records.where(**cells)), nan)
         of: tuple[str, str] = record.metric, record.arm
-        found = records.find(*of, record.group, record.against)
+        scope = record.scope if record.scope == DECIDED_SCOPE else None
+        found = records.find(*of, record.group, record.against, scope=scope)
         if found is NOTHING and record.group and record.against:
             turned = records.find(*of, record.against, record.group)
             sign = -1 if record.metric.endswith("_difference") else 1

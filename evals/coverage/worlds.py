@@ -1,7 +1,7 @@
 """Worlds: two arms answer about two or three groups of unequal size, with real gaps or none.
 
 Every option of `SamplingDesign` can be set: base parity, repeats, sets of examples, people, weights,
-strata, unread replies, predictions and looks. Option by option, and each allowed pair within a
+strata, unread replies, predictions and referrals. Option by option, and each allowed pair within a
 triple.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, ndtr, ndtri
 
-from fwc_llm.metrics.counts import Codes, Floats
+from fwc_llm.metrics.counts import REFER, Codes, Floats
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, names_of
 from fwc_llm.metrics.sampling_design import (
@@ -22,6 +22,7 @@ from fwc_llm.metrics.sampling_design import (
     EXAMPLES,
     OPTIONS,
     PEOPLE,
+    REFERRALS,
     REPEATS,
     STRATA,
     UNREAD,
@@ -35,6 +36,7 @@ _REPEATS = 6
 _SHIFT = 0.3  # standard deviation of what a set of examples adds to the log-odds of yes
 _LOST = 0.1  # of the first group's answers no, and of the other groups' answers yes
 _POOL = 600  # rows that predictions may use
+_REFERRED = np.array([[0.3, 0.1, 0.2], [0.2, 0.2, 0.2]])  # shares by arm and group
 _TABLE = 4000  # rows that rows with a base parity are drawn from
 _PERSON = np.array([0, 1, 1, 2, 2, 2, 3, 3, 3, 3])  # people of one to four rows
 
@@ -97,9 +99,13 @@ class World:
             lost = np.zeros(len(cell))
             if UNREAD in self.options:
                 lost = rng.random(len(cell))
+            said = (ndtr(luck) < expit(odds)).astype(np.float64)
+            if REFERRALS in self.options:
+                referred = rng.random(len(cell)) < _REFERRED[arm][group]
+                said = np.where(referred, REFER, said)
             answers[name] = _answers(
                 cell,
-                (ndtr(luck) < expit(odds)).astype(np.float64),
+                said,
                 label - 0.5 + rng.normal(size=len(cell)),
                 UNREAD in self.options,
                 lost,
@@ -118,7 +124,8 @@ class World:
             answers = {arm: replace(a, p_yes=unknown) for arm, a in answers.items()}
         fixed = BASE_PARITY in self.options
         model = max(np.ravel(self.yes)) == 0.0
-        design = SamplingDesign(labels_fixed=fixed, model=model)
+        refers = REFERRALS in self.options
+        design = SamplingDesign(labels_fixed=fixed, model=model, refers=refers)
         groups = _GROUPS[: len(self.base)]
         return RunAnswers(answers, groups, design, attributes=("group",))
 
@@ -158,10 +165,14 @@ class World:
                 yes = round(chance * len(here))
                 said[order[:yes]] = 1.0
                 for part in (order[:yes], order[yes:]):
-                    lost[part] = _even(len(part), 3)
+                    referred = 0
+                    if REFERRALS in self.options:
+                        referred = round(_REFERRED[arm][one // 2] * len(part))
+                    said[part[:referred]] = REFER
+                    lost[part[referred:]] = _even(len(part) - referred, 3)
                 odds[here] = one % 2 - 0.5 + ndtri(_even(len(here), 4))
             answers[name] = _answers(cell, said, odds, unread, lost)
-        return replace(self, options=frozenset())._run(answers)
+        return replace(self, options=self.options & {REFERRALS})._run(answers)
 
     def _chance(self, arm: int, cell: int) -> float:
         """The chance of yes in a cell, over all sets of examples."""
@@ -246,6 +257,9 @@ TOGETHER: tuple[
     (EXAMPLES, PEOPLE, WEIGHTS),
     (PEOPLE, WEIGHTS, UNREAD),
     (REPEATS, EXAMPLES, UNREAD),
+    (REPEATS, STRATA, REFERRALS),
+    (EXAMPLES, WEIGHTS, REFERRALS),
+    (PEOPLE, UNREAD, REFERRALS),
 )
 
 

@@ -20,8 +20,17 @@ WEIGHTS = "weight"
 STRATA = "given"
 UNREAD = "unread answers"
 ASSIST = "assist"
-OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST
-REFUSED = {frozenset((WEIGHTS, ASSIST)), frozenset((PEOPLE, ASSIST))}
+REFERRALS = "referrals"
+OPTIONS = (
+    *(BASE_PARITY, REPEATS, EXAMPLES, PEOPLE),
+    *(WEIGHTS, STRATA, UNREAD, ASSIST, REFERRALS),
+)
+REFUSED = {
+    frozenset((WEIGHTS, ASSIST)),
+    frozenset((PEOPLE, ASSIST)),
+    frozenset((REFERRALS, ASSIST)),
+    frozenset((REFERRALS, BASE_PARITY)),
+}
 NOT_ASSISTED = (
     "assist (prediction-powered) takes neither weights nor people with several rows: leave one "
     "out"
