@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.counts import BY_KEY, UNPARSED
+from fwc_llm.metrics.counts import BY_KEY, SHAPE, UNPARSED
 from fwc_llm.metrics.period_gaps import intervals
 
 CORNERS = np.array(list(product((0, 1), repeat=8))).reshape(-1, 2, 2, 2)
@@ -20,13 +20,15 @@ def test_no_reading_is_beyond_the_extreme_ones(key: str) -> None:
     periods = 1 if key == "precision_gap" else 2
     rng = np.random.default_rng(1)
     for most in (1, 5, 20, 60):
-        counts = rng.poisson(rng.choice([40, 200], (1, periods, 2, 2, 3)))
-        counts[..., UNPARSED] = unread = rng.poisson(most, (1, periods, 2, 2))
+        counts = np.zeros((1, periods, 2, *SHAPE), np.int64)
+        decided = rng.choice([40, 200], (1, periods, 2, 2, 2))
+        counts[..., :2, :2] = rng.poisson(decided)
+        counts[..., :2, UNPARSED] = unread = rng.poisson(most, (1, periods, 2, 2))
         ends, limits = intervals(counts, BY_KEY[key], 0.01)[1]
         read = np.repeat(counts, len(CORNERS), 0)
         yes = unread * CORNERS[:, :periods]
-        read[..., 0] += unread - yes
-        read[..., 1] += yes
+        read[..., :2, 0] += unread - yes
+        read[..., :2, 1] += yes
         read[..., UNPARSED] = 0
         for bounds, found in zip(
             (ends, limits), intervals(read, BY_KEY[key], 0.01)[0], strict=True

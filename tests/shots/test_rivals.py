@@ -46,7 +46,7 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
         ("a:no=1,a:yes=5", "slots sum to 6, but m=8"),
         ("a:no=4,a:no=4", "a:no is named twice"),
         ("c:no=8", "no protected level 'c'; there are"),
-        ("a:perhaps=8", "neither no nor yes"),
+        ("a:perhaps=8", "none of no, yes"),
         ("a:no=-8", "must be whole"),
         ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
     ],
