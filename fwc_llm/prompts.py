@@ -92,7 +92,7 @@ class Prompt:
             says |= task.rules.words
         elif task.refers:
             says["refer"] = REFER
-        self._refer = says["refer"]
+        self._refer = "" if question_apart else says["refer"]
         examples = [
             ShownExample(
                 self._cells,

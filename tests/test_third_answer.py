@@ -1,6 +1,5 @@
 """A third answer, refer: from a table to prompts, replies, numbers, pages and gates."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import respx
 
 from fwc_llm import (
     Shots,
@@ -23,11 +21,9 @@ from fwc_llm import (
 )
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.metrics.records import DECIDED_SCOPE, TRUTH
-from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.taskfile import checks_of
 from fwc_llm.testing import answers
 from tests.command import Run
-from tests.models.asking import ask, sent
 from tests.refusals import refused
 
 WORDS = {"yes": ["yes", "approved"], "no": ["no", "declined"]}
@@ -252,8 +248,6 @@ def test_from_a_table_to_a_page_and_a_gate(
 def test_a_service_that_refers_everybody(task: Task, tmp_path: Path) -> None:
     with answers("refer"):
         run = evaluate(task, "gpt-4", ("zero",), n_test=60, out=tmp_path / "run")
-    facts = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert "answered refer to all 60 rows" in json.dumps(facts)
     check = run.check("dp_gap > 0.1")
     assert check.outcome == "cannot say"
     assert "answered refer to all" in check.reason
@@ -303,24 +297,3 @@ def test_a_monitor_of_decisions(fwc: Run, tmp_path: Path) -> None:
     gate = f"--fail-if 'refer_gap > 0.1' --state {tmp_path / 'm.sqlite'}"
     done = fwc(f"monitor {tmp_path / 'd.csv'} {options} {gate}", code=5)
     assert "gap in referrals" in " ".join(done.out.split())
-
-
-def test_a_decision_model_gets_a_third_choice(
-    task: Task, provider: respx.MockRouter
-) -> None:
-    from fwc_llm.prompts import Prompt
-
-    prompt = Prompt(task, template="decision", question_apart=True)
-    messages = prompt.build(task.test().iloc[0])
-    shares = {"yes": 0.3, "no": 0.1, "refer": 0.6}
-    stated = [{"value": word, "probability": p} for word, p in shares.items()]
-    answer = {"type": "choice", "name": "answer", "choice": "refer"}
-    answer |= {"confidence": 0.6, "probabilities": stated}
-    body = {"model": "gpt-6-luna", "answers": [answer]}
-    route = provider.post("/decisions").respond(json=body)
-    reply = ask(DecisionModel("gpt-6-luna"), messages)
-    (question,) = sent(route)["questions"]
-    assert question["type"] == "choice"
-    assert [choice["value"] for choice in question["choices"]] == ["no", "yes", "refer"]
-    assert parse_answer(reply, task).value == "refer"
-    assert reply.p_yes == pytest.approx(0.75)

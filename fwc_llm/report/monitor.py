@@ -40,6 +40,7 @@ from fwc_llm.metrics.period_gaps import (
 from fwc_llm.metrics.records import Record, record_of
 from fwc_llm.metrics.run_answers import as_names, unknown_of
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.variance import UNLABELLED
 from fwc_llm.report.monitor_state import State
 from fwc_llm.report.predictions_reader import HowRead, open_file, read_answers
 from fwc_llm.sanitize import Fields, Json, listed
@@ -294,7 +295,7 @@ def _check_monitored(condition: GateCondition, labelled: bool) -> None:
             f'"{condition.text}" cannot be monitored: name one of {", ".join(may)}, without [...], '
             "as a gap > NUMBER, or another < NUMBER"
         )
-    if not labelled and {*metric.rates} - {"selection_rate", "coverage"}:
+    if not labelled and {*metric.rates} - {*UNLABELLED}:
         raise FwcError(
             f'"{condition.text}" needs true outcomes: name their column with --label'
         )

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import pandas as pd
 import pytest
 import respx
 
+from fwc_llm import load_task
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Usage
 from fwc_llm.models.base import Message
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.retry import AttemptError
+from fwc_llm.prompts import Prompt
 from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal
 from tests.models.asking import KEY, ask, over_http, sent
 from tests.refusals import refused
@@ -303,3 +306,28 @@ def test_the_probability_of_another_kind_of_answer_is_no_p_yes(
     found, seen = exchange(decision(answers=answers), TEXT, api)
     assert (found.text, found.p_yes, len(seen)) == (None, None, 3)
     assert f"an answer that is not a P(yes) (its type is {kind!r})" in found.error
+
+
+def test_a_decision_model_gets_a_third_choice(provider: respx.MockRouter) -> None:
+    table = pd.DataFrame(
+        {
+            "sex": ["f", "m"] * 30,
+            "age": range(60),
+            "decision": ["approved", "declined", "referred"] * 20,
+        }
+    )
+    task = load_task(table, protected="sex", outcome="decision")
+    prompt = Prompt(task, template="decision", question_apart=True)
+    messages = prompt.build(task.test().iloc[0])
+    shares = {"yes": 0.3, "no": 0.1, "refer": 0.6}
+    stated = [{"value": word, "probability": p} for word, p in shares.items()]
+    answer = {"type": "choice", "name": "answer", "choice": "refer"}
+    answer |= {"confidence": 0.6, "probabilities": stated}
+    body = {"model": "gpt-6-luna", "answers": [answer]}
+    route = provider.post("/decisions").respond(json=body)
+    reply = ask(DecisionModel("gpt-6-luna"), messages)
+    (question,) = sent(route)["questions"]
+    assert question["type"] == "choice"
+    assert [choice["value"] for choice in question["choices"]] == ["no", "yes", "refer"]
+    assert parse_answer(reply, task).value == "refer"
+    assert reply.p_yes == pytest.approx(0.75)
