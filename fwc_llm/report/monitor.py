@@ -202,8 +202,8 @@ def watch(
 
     `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`,
     `missing`, `time`, `unknown`, `period`, `positive`, `positive_answer`, `positive_label`,
-    `negative`, `refer`, `others`. `since` names the period from which decisions are judged, in this call and
-    later ones.
+    `negative`, `refer`, `others`. `since` names the period from which decisions are judged, in this
+    call and later ones.
     """
     for condition in conditions:
         _check_monitored(condition, bool(options["label"]))
