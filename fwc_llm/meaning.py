@@ -196,8 +196,7 @@ def read_meaning(counts: Counts, column: str, rule: MeaningRule) -> Meaning:
     usual_yes, usual_no = _inferred([*filter(None, keys)])
     yes = named_yes or [key for key in usual_yes if key not in named_no]
     no = [*named_no]
-    named = positives | referred
-    absent = [text for key, text in named.items() if key not in by_key]
+    absent = [text for key, text in positives.items() if key not in by_key]
     if not no and {*keys} != {*named_yes} and not rule.column:
         absent += negatives.values()
     if rule.has_both and {*keys} == {*named_yes, *named_no}:

@@ -14,7 +14,7 @@ from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.meaning import ABOVE, Meaning, MeaningRule, about_empty, read_meaning
 from fwc_llm.number_format import percent
-from fwc_llm.sanitize import Counts, Json, Texts
+from fwc_llm.sanitize import Counts, Json, Texts, listed
 from fwc_llm.taskfile import FRAME, UNKNOWN, Column, FileColumn, MissingRule, TaskFile
 from fwc_llm.words import CROSSING, GROUPS_REMEDY, fault_of_groups, groups_of, is_known
 
@@ -287,6 +287,9 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
     described = MeaningRule(*values, in_file, above)
     where = f"{task.path}: outcome {rule.source!r}"
     meaning = read_meaning(counts, where, described)
+    if rule.refer and not meaning.refer:
+        values = listed(rule.refer, len(rule.refer), repr)
+        raise FwcError(f"{where}: no row has {values}, to refer: leave refer out")
     empty = about_empty(counts, described)
     if empty:
         raise FwcError(f"{where} has no other value than {meaning.texts[0]!r}; {empty}")

@@ -218,6 +218,11 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
     group with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the
     average.
     """
+    if len(task.example_labels) > 2:
+        raise FwcError(
+            "slots against the base rates are of yes and no: leave examples_refer out of the task "
+            "file, or name the slots"
+        )
     groups = known_groups(task)
     if len(groups) > 1:
         steps = np.linspace(-1.0, 1.0, len(groups))
