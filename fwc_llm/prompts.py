@@ -72,6 +72,11 @@ class Prompt:
                     f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}"
                 )
         self._templates = _template_set(template)
+        if stated and task.refers:
+            raise FwcError(
+                f"{task.name!r} has a third answer, which no probability of yes can give: leave "
+                f"answer_format 'probability' out, or leave refer out of the task file"
+            )
         if stated and not self._templates.uses("probability"):
             raise FwcError(
                 f"{self._templates.folder} has no sentence that asks for a probability: write one "

@@ -288,8 +288,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series, stay: pd.Series) -> Meanin
     where = f"{task.path}: outcome {rule.source!r}"
     meaning = read_meaning(counts, where, described)
     if rule.refer and not meaning.refer:
-        values = listed(rule.refer, len(rule.refer), repr)
-        raise FwcError(f"{where}: no row has {values}, to refer: leave refer out")
+        absent = listed(rule.refer, len(rule.refer), repr)
+        raise FwcError(f"{where}: no row has {absent}, to refer: leave refer out")
     empty = about_empty(counts, described)
     if empty:
         raise FwcError(f"{where} has no other value than {meaning.texts[0]!r}; {empty}")
