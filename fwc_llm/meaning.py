@@ -456,8 +456,9 @@ def _remedy(
         f"no ({rule.written(others='no')})",
         f"neither ({rule.written(others='drop')})",
     ]
-    if not rule.refer and all(map(is_referral, rest)):
-        ways.insert(0, f"a third answer ({rule.written(refer=rest)})")
+    if all(map(is_referral, rest)):
+        referred = rule.written(refer=[*rule.refer, *rest])
+        ways.insert(0, f"a third answer ({referred})")
     if len(rest) <= _MOST_VALUES:
         ways.insert(0, f"yes ({rule.written(positive=[*yes, *rest])})")
     values = listed(rest, _MOST_VALUES, repr)

@@ -553,7 +553,7 @@ def _judged(task: Task, settings: Settings, arms: Sequence[str]) -> Task:
 
 
 def _check_refers(task: Task, settings: Settings, model: Model | None) -> None:
-    """Raise `FwcError` for what a third answer excludes."""
+    """`FwcError` for settings and models that have no third answer."""
     has_p_alone = model is not None and traits(model).reference
     excluded = {
         "a base parity": settings.base_parity is not None,
