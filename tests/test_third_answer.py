@@ -104,7 +104,7 @@ def test_of_a_frame(task: Task) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('refer = ["escalated"]', "say what to take 'referred' for: a third answer"),
+        ('refer = ["escalated"]', "or a third answer"),
         ('refer = ["approved"]', "cannot mean both refer"),
         ("examples_refer = true", "needs its values"),
     ],

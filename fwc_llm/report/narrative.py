@@ -285,7 +285,7 @@ def _about_arm(stats: Statistics, arm: str, conditions: Sequence[str]) -> str:
 
 
 def _referrals(stats: Statistics, arm: str) -> dict[str, str]:
-    """Who is referred to a person, and what the other answers are, where there is a third one."""
+    """Who is referred to a person, and the numbers of the other answers; {} without referrals."""
     gap = stats.of("refer_gap", arm)
     if not gap.known:
         return {}
