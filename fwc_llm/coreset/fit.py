@@ -185,6 +185,7 @@ class CoresetFit:
             self.labels_: Array | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.used] = shares.label
             return self
+        steps.rest()
         if self.row_index_ is not None:
             self.row_index_ = sampled.positions[self.row_index_]
         certified = certify_table(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import compiled
-from fwc_llm.coreset.descent.assignment import find_nearest
+from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
 from fwc_llm.coreset.transport.column_generation import compare
 
@@ -29,7 +29,7 @@ def get_ready(name: str) -> tuple[float, int]:
 
 def cache_folder() -> Path | None:
     """The cache folder of compiled code; None if no folder is writable."""
-    paths = [kernel.stats.cache_path for kernel in (find_nearest, compare)]
+    paths = [kernel.stats.cache_path for kernel in (assign_rows, compare)]
     if None in paths:
         return None
     return Path(os.path.commonpath(paths))

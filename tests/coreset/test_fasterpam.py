@@ -17,7 +17,7 @@ from fwc_llm.coreset.threads import Threads
 
 def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""
-    kind = "sqeuclidean" if space.cost.kind else "cityblock"
+    kind = "sqeuclidean" if space.cost.root else "cityblock"
     k = -len(space.cost.unit)
     apart = cdist(space.values[:, :k], values[:, :k], kind)
     apart += (space.values[:, None, k:] != values[None, :, k:]).sum(axis=2)
@@ -35,7 +35,7 @@ def space(cost: str, n: int = 150, apart: float = 0) -> Space:
     move = np.array([[0, 1, 0.5], [1, 0, 1.5], [0.5, 1.5, 0]])
     cell = rng.integers(0, 3, n)
     values[:, :3] += apart * rng.integers(0, 9, (n, 1))
-    features = FeatureCost(int(cost != "l1"), np.ones(2, np.float32))
+    features = FeatureCost(int(cost != "l1"), cost != "l1", np.ones(2, np.float32))
     return Space(
         values,
         features,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import medoids, move_points
+from fwc_llm.coreset.descent.updates import Centres, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.search.start import start_rows
@@ -80,11 +80,11 @@ def test_medoids_are_the_best_rows_left(rng: Generator, cost):
         )
         rows = start_rows(problem, "random", rng)
         shares = torn(rng.integers(0, 4, 60), 4, rng)
-        moved = medoids(problem, shares, rows)
+        moved = medoids(problem, shares, rows, np.arange(4))
         costs = cost_matrix(problem.table, problem.table, cost)
         present = rows.copy()
         for j, g in enumerate(problem.cell_of):
-            carried, weight = shares.grouped().of(j)
+            carried, weight = shares.grouped(np.arange(4)).of(j)
             total = costs[:, carried] @ weight
             others = problem.ids[present[(problem.cell_of == g) & (np.arange(4) != j)]]
             own = np.intersect1d(problem.pools[g], carried)
@@ -97,9 +97,9 @@ def test_means_and_modes_minimise_their_shares():
     rng = np.random.default_rng(1)
     table = EncodedTable(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
     shares = torn(rng.integers(0, 3, 80), 3, rng)
-    moved = move_points(table, "sqeuclidean", shares, np.zeros((3, 3)), Threads(1))
+    moved = Centres(table, "sqeuclidean", 3, Threads(1)).move(shares, np.zeros((3, 3)))
     for j in range(3):
-        rows, weight = shares.grouped().of(j)
+        rows, weight = shares.grouped(np.arange(3)).of(j)
         assert weight.sum() == pytest.approx(shares.weights()[j])
         mean = np.average(table.numbers[rows], axis=0, weights=weight)
         np.testing.assert_allclose(moved[j, :2], mean, atol=1e-12)

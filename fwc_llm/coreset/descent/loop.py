@@ -4,13 +4,13 @@ Algorithm 1 of the paper (majority minimisation) with the exact inner problem (d
 problem").
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.assignment import nearest_points
-from fwc_llm.coreset.descent.updates import RowAssignment, medoids, move_points
+from fwc_llm.coreset.descent.updates import Centres, Changes, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -31,32 +31,48 @@ def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssi
     return RowAssignment(nearest, *parts, m, masses, inner.row_mass)
 
 
-@dataclass
 class Steps:
-    """The steps of an iteration; `single`: in float32, but for `certify`."""
+    """The steps of an iteration in float64, for small tables."""
 
-    problem: Problem
-    threads: Threads = field(default_factory=lambda: Threads(1))
-    single: bool = False
+    def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
+        self.problem = problem
+        self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
+        self._threads = threads or Threads(1)
+        self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
+        self._changes = Changes(problem.table.n)
+        self._last_rows = np.full(problem.m, -1)
 
-    def __post_init__(self) -> None:
-        self.prices = np.zeros(self.problem.cells.n_cells)  # of the last inner problem
+    def nearest(self, points: Array) -> tuple[Array, Array]:
+        """Return the float64 cost (n, G) and index (G, n) of each cell's nearest point."""
+        return nearest_points(self.problem, points, self._threads)
 
-    def solve(
-        self, points: Array, single: bool | None = None
-    ) -> tuple[Transport, RowAssignment]:
-        """Solve the inner problem for `points` (m, p); return its plan, to cells and to points."""
-        if single is None:
-            single = self.single
-        cost, label = nearest_points(self.problem, points, self.threads, single)
+    def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
+        """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and
+        to points.
+        """
+        cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
-    def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
-        """`solve` in float64."""
-        vars(self.problem.table).pop("single", None)  # free the memory of a copy
-        return self.solve(points, single=False)
+    def solve(self, points: Array) -> tuple[Transport, RowAssignment]:
+        """`certify`, perhaps in less precision."""
+        return self.certify(points)
+
+    def rest(self) -> None:
+        """Free the memory of the rows' state."""
+
+    def move_points(self, shares: RowAssignment, points: Array) -> Array:
+        """Return (m, p) the points of least cost for the rows that each representative carries."""
+        return self._centres.move(shares, points)
+
+    def move_rows(self, shares: RowAssignment, rows: Array) -> Array:
+        """Return (m,) the candidates of least cost among the rows that each representative
+        carries; one that carries the same rows as before stays.
+        """
+        changed = self._changes.find(shares) | (rows != self._last_rows)
+        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
+        return self._last_rows.copy()
 
 
 @dataclass(frozen=True)
@@ -94,9 +110,8 @@ def descend(
     than the share `tolerance`, or after five iterations in a row without a gain. With a tolerance,
     free points first move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
     """
-    problem = steps.problem
-    table = problem.table
-    if problem.support != "free":
+    table = steps.problem.table
+    if steps.problem.support != "free":
         rows = start
     else:
         rows = None
@@ -109,19 +124,21 @@ def descend(
     idle = 0
     for _ in range(max_iter):
         if rows is not None:
-            moved_rows = medoids(problem, shares, rows)
+            moved_rows = steps.move_rows(shares, rows)
             converged = bool((moved_rows == rows).all())
             rows = moved_rows
             moved = points_at(table, moved_rows)
         else:
-            moved = move_points(table, problem.cost, shares, points, steps.threads)
+            moved = steps.move_points(shares, points)
             if far:
                 large = np.bincount(shares.label, minlength=shares.m) >= _LARGE
                 moved[large, : table.n_numeric] += (moved - points)[
                     large, : table.n_numeric
                 ]
-            if problem.to_ranks:  # the best rank is the nearest to the best value
-                moved = problem.to_ranks(moved)
+            if (
+                steps.problem.to_ranks
+            ):  # a column's best rank is the one nearest to its best value
+                moved = steps.problem.to_ranks(moved)
             converged = bool((moved == points).all())
         if converged:
             break

@@ -4,6 +4,7 @@ See docs/method.md, "Updates of the representatives".
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -52,67 +53,111 @@ class RowAssignment:
         )
         return pairs.carried(self.masses.values).reshape(self.m, width)
 
-    def grouped(self) -> Groups:
-        """Group rows and masses: group j has those of representative j."""
-        part = self.part_weight * self.masses.units[self.part_row]
-        part = np.rint(part).astype(np.int64)
-        rest = self.masses.units.copy()
-        np.subtract.at(rest, self.part_row, part)
+    def part_units(self) -> Array:
+        """(s,) int64 mass of the parts, in units of `Groups.unit`."""
+        units = self.part_weight * self.masses.units[self.part_row]
+        return np.asarray(np.rint(units), dtype=np.int64)
+
+    def grouped(self, wanted: Array) -> Groups:
+        """Group rows and masses: group k has those of representative `wanted[k]`."""
+        group = np.full(
+            self.m, len(wanted), np.min_scalar_type(self.m)
+        )  # the last group is not wanted
+        group[wanted] = np.arange(len(wanted))
+        mine = group[self.label] < len(wanted)
+        mine[self.part_row] = True
+        rows = np.flatnonzero(mine)
+        part = self.part_units()
+        rest = self.masses.units[rows]
+        np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
+        label = np.concatenate([group[self.label[rows]], group[self.part_label]])
+        row = np.concatenate([rows, self.part_row])
         units = np.concatenate([rest, part])
-        row = np.concatenate([np.arange(len(rest)), self.part_row])
-        label = np.concatenate([self.label, self.part_label])
-        label[units <= 0] = self.m
-        # Sorting two bytes is a radix sort, linear in n.
-        label = label.astype(np.min_scalar_type(self.m))
-        order = np.argsort(label, kind="stable")
-        start = np.searchsorted(label[order], np.arange(self.m + 1, dtype=label.dtype))
+        label[units <= 0] = len(wanted)
+        order = np.argsort(
+            label, kind="stable"
+        )  # on two bytes this is a radix sort, linear in n
+        start = np.searchsorted(
+            label[order], np.arange(len(wanted) + 1, dtype=label.dtype)
+        )
         order = order[: start[-1]]
         return Groups(row[order], units[order], start, self.masses.unit)
 
 
-def move_points(
-    table: EncodedTable,
-    cost: str,
-    shares: RowAssignment,
-    points: Array,
-    threads: Threads,
-) -> Array:
-    """Return the points (m, p) of least cost for their rows; a point without rows stays.
+class Changes:
+    """Finds the representatives that carry other rows than at the last move: sums of random
+    numbers tell sets of rows apart.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._numbers = np.random.default_rng(0).random(n)
+        self._sums: Any = np.nan
+
+    def find(self, shares: RowAssignment) -> Array:
+        """Return the mask (m,) of the representatives with other rows; at first, of all."""
+        sums = shares.carried(self._numbers)
+        changed: Array = sums != self._sums
+        self._sums = sums
+        return changed
+
+
+class Centres:
+    """Moves points to the centres of their rows; the centres of unchanged rows are kept.
 
     Every value between the lower and the upper median is equally good: a point moves to the nearest
     of these. Of equally heavy categories the current one stays.
     """
-    groups = shares.grouped()
-    low, high = COSTS[cost].centres(table.numbers, groups, threads)
-    moved = points.copy()
-    numbers, categories = np.split(moved, [table.n_numeric], axis=1)
-    full = np.diff(groups.start) > 0
-    numbers[full] = np.clip(numbers, low, high)[full]
-    for code, current in zip(table.codes.T, categories.T, strict=True):
-        width = int(max(code.max(), current.max())) + 1
-        total = shares.by_code(code.astype(np.int64), width)
-        kept = total[np.arange(len(moved)), current.astype(np.int64)]
-        better = total.max(1) > kept
-        current[better] = total.argmax(1)[better]
-    return moved
+
+    def __init__(
+        self, table: EncodedTable, cost: str, m: int, threads: Threads
+    ) -> None:
+        self._table = table
+        self._cost = COSTS[cost]
+        self._threads = threads
+        self._changes = Changes(table.n)
+        self._low = np.full((m, table.n_numeric), -np.inf)
+        self._high = np.full((m, table.n_numeric), np.inf)
+
+    def move(self, shares: RowAssignment, points: Array) -> Array:
+        """Return the points (m, p) of least cost; a point without rows stays."""
+        table = self._table
+        changed = np.flatnonzero(self._changes.find(shares))
+        groups = shares.grouped(changed)
+        low, high = self._cost.centres(table.numbers, groups, self._threads)
+        empty = np.diff(groups.start) == 0
+        self._low[changed] = np.where(empty[:, None], -np.inf, low)
+        self._high[changed] = np.where(empty[:, None], np.inf, high)
+        moved = points.copy()
+        numbers, categories = np.split(moved, [table.n_numeric], axis=1)
+        np.clip(numbers, self._low, self._high, out=numbers)
+        for code, current in zip(table.codes.T, categories.T, strict=True):
+            width = int(max(code.max(), current.max())) + 1
+            total = shares.by_code(code.astype(np.int64), width)
+            kept = total[np.arange(len(moved)), current.astype(np.int64)]
+            better = total.max(1) > kept
+            current[better] = total.argmax(1)[better]
+        return moved
 
 
-def medoids(problem: Problem, shares: RowAssignment, rows: Array) -> Array:
-    """Move the representatives to the best candidates among the rows that they carry.
+def medoids(problem: Problem, shares: RowAssignment, rows: Array, only: Array) -> Array:
+    """Move the representatives `only` to the best candidates among the rows that
+    they carry.
 
     Returns the rows (m,). Representatives move one after another and stay distinct by
     `problem.ids`.
     """
     table = problem.table
     moved = rows.copy()
-    groups = shares.grouped()
+    groups = shares.grouped(only)
+    group = np.full(problem.m, -1)
+    group[only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         members = np.flatnonzero(problem.cell_of == g)
         allowed = np.zeros(table.n, bool)
         allowed[pool] = True
-        for j in members.tolist():
-            carried, weight = groups.of(j)
+        for j in members[group[members] >= 0].tolist():
+            carried, weight = groups.of(group[j])
             if not len(carried):
                 continue
             options = np.append(rows[j], carried)

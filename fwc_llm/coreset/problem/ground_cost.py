@@ -8,8 +8,8 @@ See docs/method.md, "Ground cost and scaling".
 `column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that
 the solver knows of a cost of numbers is in its object (`L1`, `SQUARED_L2`) and, for compiled code,
 in `_term`. `FeatureCost` is the first line of the formula; kernels take it as an argument.
-`tile_costs` is its compiled form, for rows of numbers followed by codes. Both agree
-(tests/coreset/problem/test_ground_cost.py).
+`tile_costs` and `pair_cost` are its compiled forms, for rows of numbers followed by codes. All
+agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 from collections.abc import Callable
@@ -38,6 +38,7 @@ class GroundCost:
     """The cost of the differences of numbers."""
 
     kind: int  # of `_term`
+    root: bool  # whether the triangle inequality holds for the cost's root, not for the cost
     # rows of a sample per representative, with which a fit is within 0.1 % of one of all rows
     sampled: int
     of: Callable[[Array], Array]  # turns differences into costs, in place
@@ -78,6 +79,7 @@ def _means(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Arr
 
 L1 = GroundCost(
     kind=0,
+    root=False,
     sampled=2000,
     of=lambda difference: np.abs(difference, out=difference),
     scale=lambda weight: weight,
@@ -86,6 +88,7 @@ L1 = GroundCost(
 )
 SQUARED_L2 = GroundCost(
     kind=1,
+    root=True,
     sampled=3200,
     of=lambda difference: np.multiply(difference, difference, out=difference),
     scale=lambda weight: float(weight**0.5),
@@ -113,6 +116,7 @@ class FeatureCost(NamedTuple):
     """The cost between the features of two rows: numbers, then codes."""
 
     kind: int  # of the cost of numbers
+    root: bool  # see `GroundCost`
     unit: Any  # (c,) float32 cost of a mismatch in each column of codes
 
     @classmethod
@@ -121,7 +125,7 @@ class FeatureCost(NamedTuple):
         root.
         """
         numbers = COSTS["sqeuclidean" if cost == "l2" else cost]
-        return cls(numbers.kind, read_only(table.mismatch))
+        return cls(numbers.kind, numbers.root, read_only(table.mismatch))
 
     @property
     def numbers(self) -> GroundCost:
@@ -241,3 +245,15 @@ def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
             unit = cost.unit[k - n_numeric]
             for lane in range(ROWS):
                 out[w, lane] += unit if block[k, lane] != value else np.float32(0)
+
+
+@part(forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
+def pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
+    """Return the feature cost between the rows `x[i]` and `points[j]`."""
+    total = x.dtype.type(0)
+    n_numeric = x.shape[1] - len(cost.unit)
+    for k in range(n_numeric):
+        total += _term(x[i, k] - points[j, k], cost.kind)
+    for k in range(n_numeric, x.shape[1]):
+        total += cost.unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
+    return total

@@ -7,6 +7,7 @@ import numpy as np
 
 from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search import effort
 from fwc_llm.coreset.search.effort import TINY
@@ -48,7 +49,9 @@ class Solver:
         # result.
         plain = not problem.table.fits_single or problem.table.n * problem.m <= TINY
         self._threads = Threads(1 if plain else self.n_jobs)
-        self.steps = Steps(problem, self._threads, single=not plain)
+        self.steps: Steps = (
+            Steps(problem) if plain else CompiledSteps(problem, self._threads)
+        )
 
     def from_name(self, init: str, rng: Rng) -> Descent:
         """Start from "k-means++" or "random", descend and swap."""
@@ -117,6 +120,8 @@ class Solver:
         best = last = descent
         prices = self.steps.prices
         for _ in range(_ROUNDS):
+            if on_rows:
+                self.steps.rest()  # swaps need as much memory for sorted rows
             start = swap(
                 self.problem, last, prices, rng, self._threads, sampled=not on_rows
             )

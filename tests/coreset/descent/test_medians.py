@@ -1,4 +1,4 @@
-"""Medians and means of the rows that representatives carry."""
+"""Medians and means, of all representatives or of those that carry other rows than before."""
 
 from dataclasses import replace
 
@@ -8,11 +8,42 @@ from numpy.random import Generator
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.updates import move_points
+from fwc_llm.coreset.descent.updates import Centres
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses, read_weights
-from tests.coreset.programs import whole
+from tests.coreset.programs import torn, whole
+
+
+def numbers(x: np.ndarray) -> EncodedTable:
+    return EncodedTable(x, np.empty((len(x), 0), np.int32))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [0, 1, 9])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 12), (2000, 3), (900, 100)])
+def test_moves_of_what_changed_are_those_of_all(
+    kind: type, decimals: int, n: int, m: int
+):
+    rng = np.random.default_rng(n + decimals)
+    x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
+    x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
+    table = numbers(x)
+    threads = Threads(2)
+    label = rng.integers(0, m, n)
+    kept = {cost: Centres(table, cost, m, threads) for cost in ("l1", "sqeuclidean")}
+    points = {cost: rng.normal(size=(m, 3)) for cost in kept}
+    for share in (0.0, 0.001, 0.1, 0.9, 0.0):
+        changed = rng.random(n) < share
+        label[changed] = rng.integers(0, m, changed.sum())
+        for shares in (torn(label, m, rng), whole(label, m)):
+            for cost, centres in kept.items():
+                expected = Centres(table, cost, m, Threads(1)).move(
+                    shares, points[cost]
+                )
+                points[cost] = centres.move(shares, points[cost])
+                np.testing.assert_allclose(points[cost], expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -63,9 +94,9 @@ def test_whole_weights_move_as_repeated_rows_do(rng: Generator, cost: str) -> No
     )
     assert objective == pytest.approx(other, rel=1e-12)
     label = np.random.default_rng(1).integers(0, 12, 300)
-    shares = whole(label[rows], 12)
-    expected = move_points(repeated.table, cost, shares, points, Threads(1))
+    expected = Steps(repeated).move_points(whole(label[rows], 12), points)
     for masses in (given.masses, read_weights(often * 7.0, 300)):
-        shares = replace(whole(label, 12), masses=masses)
-        moved = move_points(given.table, cost, shares, points, Threads(2))
+        moved = Steps(given).move_points(
+            replace(whole(label, 12), masses=masses), points
+        )
         assert np.allclose(moved, expected, rtol=1e-12)

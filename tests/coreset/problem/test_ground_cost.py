@@ -58,7 +58,7 @@ def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
 
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-@pytest.mark.parametrize("tiny", [0, 10**9])  # in float32 and in float64
+@pytest.mark.parametrize("tiny", [0, 10**9])  # compiled and plain steps
 def test_weights_of_columns_multiply_their_costs(
     tiny: int, support: str, cost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps, descend
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.search.start import sampling_order, start_rows
@@ -20,15 +21,15 @@ def test_the_path_is_chosen_by_size() -> None:
     effort = 300, "auto", "auto", None
     tiny = FairCoreset(4).problem(*synthetic(1000))
     large = FairCoreset(200).problem(*synthetic(30_000))
-    assert not Solver(tiny, *effort).steps.single
-    assert Solver(large, *effort).steps.single
+    assert type(Solver(tiny, *effort).steps) is Steps
+    assert isinstance(Solver(large, *effort).steps, CompiledSteps)
     X, y, d = synthetic(30_000)
     huge = FairCoreset(200).problem(X * np.float32(1e20), y, d)  # beyond float32
-    assert not Solver(huge, *effort).steps.single
+    assert type(Solver(huge, *effort).steps) is Steps
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_both_precisions_find_the_same_coreset(
+def test_plain_and_compiled_steps_find_the_same_coreset(
     cost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y, d = synthetic(800, 5)

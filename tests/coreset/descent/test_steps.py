@@ -1,4 +1,4 @@
-"""The compiled search for the nearest points gives what numpy gives, in float32 and float64."""
+"""The compiled steps give what numpy alone gives, whatever the number of threads."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,10 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.assignment import nearest_points
+from fwc_llm.coreset.descent import steps
+from fwc_llm.coreset.descent.assignment import STALE, STATES
 from fwc_llm.coreset.descent.loop import Steps, descend
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 
@@ -28,11 +30,28 @@ def problem(cost="l1", support="free", m=24, data=None, **options):
     return FairCoreset(m, cost=cost, support=support, **options).problem(x, y, d)
 
 
+@pytest.fixture
+def bounded(monkeypatch):
+    """Small tables leave pairs at their bounds too, as large ones do."""
+    monkeypatch.setattr(steps, "SMALL", 0)
+
+
+def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
+    table = synthetic(20_000, 6)
+    case = FairCoreset(40).problem(*table)
+    steps = CompiledSteps(case, Threads(2))
+    found = descend(steps, start_rows(case, "random", np.random.default_rng(0)), 30)
+    assert (steps.state.packed % STATES == STALE).mean() > 0.2  # bounds
+    exact = Steps(case).certify(found.points)[0].objective
+    assert found.objective == pytest.approx(exact, rel=1e-6)
+    assert (np.diff(found.history) <= 1e-6).all()
+
+
 def check_nearest(case, rng, iterations):
-    """After a descent in float32 the nearest points are those of numpy."""
-    fast = Steps(case, Threads(2), single=True)
+    """After a compiled descent the nearest points are those of numpy."""
+    fast = CompiledSteps(case, Threads(2))
     found = descend(fast, start_rows(case, "random", rng), iterations)
-    cost, label = nearest_points(case, found.points, Threads(2))
+    cost, label = fast.nearest(found.points)
     every = case.costs(found.points, case.cell_of)
     for g in np.unique(case.cell_of):
         least = every[:, case.cell_of == g].min(axis=1)
@@ -44,7 +63,7 @@ def check_nearest(case, rng, iterations):
     assert found.objective == pytest.approx(exact, rel=1e-5)
 
 
-def test_many_representatives_in_a_cell():
+def test_many_representatives_in_a_cell(bounded):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(5000, 2))
     y = rng.integers(0, 2, 5000)
@@ -53,7 +72,7 @@ def test_many_representatives_in_a_cell():
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_hard_tables_have_the_nearest_points_of_numpy(seed):
+def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(200, 1500))
     p = int(rng.integers(1, 9))
