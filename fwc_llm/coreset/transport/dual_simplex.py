@@ -299,8 +299,8 @@ class _Basis:
     """G ties, the keys of the rows and of the parity set, and the prices at which these keys are
     cheapest.
 
-    Row i costs `excess[i, g]` more in cell g than in its first key; inf in cells that it may not
-    go to. The cells `key` (N,) are the current keys, and `carried` (G,) is the mass of the rows with a
+    Row i costs `excess[i, g]` more in cell g than in its first key; inf in cells that it may not go
+    to. The cells `key` (N,) are the current keys, and `carried` (G,) is the mass of the rows with a
     key in each cell. Each slot has a tie: `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is
     the other cell of a row, `vertices` (G, 2, G) the other vertex of the parity set. The key vertex
     is `top`.
