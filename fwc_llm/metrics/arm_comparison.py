@@ -40,7 +40,8 @@ from fwc_llm.metrics.variance import (
     scope_words,
 )
 
-COMPARED = ("accuracy", "dp_gap", "label_gap")  # metrics with paired tests and verdicts
+# Metrics with paired tests and verdicts.
+COMPARED = "accuracy", "dp_gap", "label_gap", "refer_gap"
 ALL = "all"
 SAME = "the answers are the same"  # the reason for no verdict
 _TINY = 1e-12

@@ -8,7 +8,7 @@ from rich.console import Group
 
 from fwc_llm.metrics.arm_comparison import COMPARED, ComparedArms, adjust, compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.counts import BY_KEY
+from fwc_llm.metrics.counts import BY_KEY, OF_REFERRALS
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import small_groups
@@ -215,9 +215,10 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _ArmInBoth:
             ArmEstimates(samples_of({"": answers}, run.groups, designs[0])[""])
             for run, answers in alone
         ]
+    keys = [key for key in COMPARED if run.design.refers or key not in OF_REFERRALS]
     values = []
     for of_run, scope in zip(estimates, (BEFORE, AFTER), strict=True):
-        for key in COMPARED:
+        for key in keys:
             attribute = "" if key == "accuracy" else first.answered.attribute
             where: Json = {"arm": arm, "attribute": attribute, "scope": scope}
             values.append(Record(metric=key, value=of_run[key].value, **where))
