@@ -215,7 +215,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> _ArmInBoth:
             ArmEstimates(samples_of({"": answers}, run.groups, designs[0])[""])
             for run, answers in alone
         ]
-    keys = [key for key in COMPARED if run.design.refers or key not in OF_REFERRALS]
+    keys = [key for key in COMPARED if designs[0].refers or key not in OF_REFERRALS]
     values = []
     for of_run, scope in zip(estimates, (BEFORE, AFTER), strict=True):
         for key in keys:
