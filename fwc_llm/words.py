@@ -154,9 +154,9 @@ defaulted schlecht abgelehnt absage refusé rejeté rechazado denegado rejeitado
 respinto disapproved
 """
 REFERRED_WORDS = """
-referred refer referral review manual_review under_review in_review deferred defer escalated escalate
-manual prüfen prüfung manuelle_prüfung zur_prüfung weitergeleitet à_examiner en_revisión da_rivedere
-em_análise
+referred refer referral review manual_review under_review in_review deferred defer escalated
+escalate manual prüfen prüfung manuelle_prüfung zur_prüfung weitergeleitet à_examiner en_revisión
+da_rivedere em_análise
 """
 SUM_WORDS = """
 total totals totale totales totaux totali totaal totalt sum sums summe summen gesamt gesamtsumme
