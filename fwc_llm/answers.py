@@ -819,7 +819,7 @@ def stated_probability(reply: Reply, found: Answer, words: Words) -> float | Non
         return None
     if text in ("yes", "no"):  # a function's number
         return probability(Reply(text, p_yes=reply.p_yes))
-    yes, _ = _words_of(words)
+    yes = dict(_words_of(words))["yes"]
     share = _stated(text, yes, reply.ending == "truncated")
     agrees = share is not None and (bare or found.value in (None, likelier(share)))
     return share if agrees else None

@@ -21,7 +21,7 @@ from fwc_llm.gates.sentences import (
 )
 from fwc_llm.metrics.arm_comparison import SAME
 from fwc_llm.metrics.counts import BY_KEY, OF_REFERRALS
-from fwc_llm.metrics.intervals import LEVEL, Interval, lacks_answers
+from fwc_llm.metrics.intervals import ALIKE, LEVEL, Interval, lacks_answers
 from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.statistics import Statistics, group_words
 from fwc_llm.number_format import number, percent
@@ -197,6 +197,8 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
     if metric.kind != "share" and stats.not_judged:
         told += f"; not judged: {group_words(stats.not_judged)}"
     alike = [one.alike for one in of if one.alike]
+    if record.verdict == ALIKE and not alike:
+        alike = ["(nearly) nobody, or everybody, gets a yes"]
     if alike and metric.source == "answers" and metric.kind != "share":
         why = f"{' and '.join(alike)}, so the {metric.words} tells nothing"
         return check(f"{told}; {why}")

@@ -13,7 +13,10 @@ import numpy as np
 from fwc_llm.metrics.counts import (
     AMONG,
     BY_KEY,
+    DECIDED,
+    OF_REFERRALS,
     RATES,
+    REFER,
     REPLY_RATES,
     Codes,
     Floats,
@@ -93,7 +96,14 @@ class ArmEstimates:
             estimate = estimate.over(*(worst.worst_case or (NOWHERE, NOWHERE)))
         if not metric.judged:
             return estimate
-        return estimate.judged(sample.design.margin, of_answers and bool(sample.alike))
+        alike = sample.selects_alike
+        if metric.key in OF_REFERRALS:
+            alike = bool(sample.alike)
+        elif metric in DECIDED.values():
+            referred = sample.answer == REFER
+            decided = np.where(referred, np.nan, sample.answer)
+            alike = replace(sample, answer=decided).selects_alike
+        return estimate.judged(sample.design.margin, of_answers and alike)
 
     def _between(self, metric: Metric, shares: Sequence[Sides]) -> Estimate:
         """A gap or ratio of the judged groups; its worst case is that over the `shares`' sides."""
@@ -142,10 +152,11 @@ class ArmEstimates:
         shares = {rate: self.counted(rate).values[known] for rate in metric.rates}
         return float(value_of(metric, shares))
 
-    def undefined(self, key: str, groups: Sequence[str]) -> str:
+    def undefined(self, metric: Metric, groups: Sequence[str]) -> str:
         """Why a metric is undefined."""
-        metric = BY_KEY[key]
         judged = self.sample.eligible_groups
+        if metric.kind == "share" and self.sample.design.refers:
+            return "no answer that it counts was given to a row that it counts"
         if metric.kind == "share":
             return "no answer could be parsed"
         if len(judged) < 2:
@@ -537,7 +548,7 @@ def conditional_parity(
         ends = gaps._replace(low=down.low), gaps._replace(high=up.high)
         worst = _largest([ends], len(eligible), 1).worst_case
         estimate = replace(estimate, worst_case=worst)
-    estimate = estimate.judged(sample.design.margin, bool(sample.alike))
+    estimate = estimate.judged(sample.design.margin, sample.selects_alike)
     widest = pairs[:, int(np.argmax(np.abs(gaps.value)))]
     of_groups = tuple(groups[index] for index in widest)
     return ParityWithinStrata(estimate, int(kept.sum()), dropped, of_groups)

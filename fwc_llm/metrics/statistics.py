@@ -278,7 +278,22 @@ class _OfArm:
         found = record_of(own[key], metric=key, **self.cells(key, **cells))
         if found.known:
             return found
-        return replace(found, reason=own.undefined(key, groups or self.run.groups))
+        metric = counts.BY_KEY[key]
+        return replace(found, reason=own.undefined(metric, groups or self.run.groups))
+
+    def _of_decided(self) -> Iterator[Record]:
+        """Yield the metrics of answers yes and no alone, where there is a third answer."""
+        run = self.run
+        for key, metric in counts.DECIDED.items():
+            if not (run.design.refers and _is_defined(metric, run.design)):
+                continue
+            of = self.cells(key, metric=key, scope=records.DECIDED_SCOPE)
+            found = record_of(self.estimates.of(metric), **of)
+            if not found.known:
+                found = Record(
+                    **of, reason=self.estimates.undefined(metric, run.groups)
+                )
+            yield found
 
     def records(self) -> Iterator[Record]:
         """Yield the arm's metrics in all scopes, then those of its groups."""
@@ -350,10 +365,7 @@ class _OfArm:
         if self.facts.within_strata is not None:
             of = self.cells("dp_gap", scope=records.STRATA_SCOPE)
             yield record_of(self.facts.within_strata.estimate, metric="dp_gap", **of)
-        for key, metric in counts.DECIDED.items():
-            if run.design.refers and _is_defined(metric, run.design):
-                of = self.cells(key, scope=records.DECIDED_SCOPE)
-                yield record_of(self.estimates.of(metric), metric=key, **of)
+        yield from self._of_decided()
 
     def _of_view(self, view: View) -> Iterator[Record]:
         """Yield the groups' rates by one attribute or by all; its gaps, if it is one of several."""
@@ -386,7 +398,13 @@ class _OfArm:
             decided = estimates.rates("selection_rate_decided")
             of |= {"metric": "selection_rate", "scope": records.DECIDED_SCOPE}
             for group, share in zip(view.levels, decided, strict=True):
-                yield record_of(share, arm=self.facts.arm, group=group, **of)
+                found = record_of(share, arm=self.facts.arm, group=group, **of)
+                why = (
+                    ""
+                    if found.known
+                    else "0/0: no answer yes or no to rows of this group"
+                )
+                yield replace(found, reason=why)
 
     def _further(self) -> Iterator[Record]:
         """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
@@ -450,7 +468,7 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
     if run.design.refers:
         yield (
             "An answer that refers a case to a person is not a yes, and not right. Rows whose true "
-            "answer is to refer do not count in accuracy."
+            "answer is to refer count in no number that compares answers with true ones."
         )
     sample = next(iter(run.samples.values()))
     small = small_groups(run)

@@ -143,14 +143,24 @@ class ArmArrays:
 
     @cached_property
     def alike(self) -> str:
-        """Words for a model's answers that are (nearly) all alike; empty if they differ.
+        """Words for a model's answers that are (nearly) all alike; empty if they differ."""
+        return self._alike(self.assumed.answer, self.label)
+
+    @cached_property
+    def selects_alike(self) -> bool:
+        """Whether (nearly) everybody gets a yes, or nobody does, by the rule of `alike`."""
+        answer = self.assumed.answer
+        selected = np.where(np.isnan(answer), answer, answer == YES)
+        return bool(self._alike(selected, np.asarray(self.label == YES, np.int64)))
+
+    def _alike(self, answer: Floats, label: npt.NDArray[np.integer[Any]]) -> str:
+        """Words for answers (n,) that are (nearly) all alike.
 
         They are alike if all agree, or if fewer than five rows have another answer than most, and
         significantly more have another label: the exact upper limit of the other answers' share is
         below that of these labels.
         """
-        known = self.assumed.parsed
-        answer = self.assumed.answer
+        known = ~np.isnan(answer)
         if not self.design.model or not known.any():
             return ""
         of_answers = [
@@ -160,7 +170,7 @@ class ArmArrays:
         usual = int(np.argmax(of_answers))
         rows = sum(of_answers)
         few = rows - of_answers[usual]
-        labels = len(np.unique(self.row[known & (self.label != usual)]))
+        labels = len(np.unique(self.row[known & (label != usual)]))
         if few and not (few < FEW_ANSWERS and self.design.labelled):
             return ""
         if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:

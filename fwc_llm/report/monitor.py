@@ -28,7 +28,15 @@ from fwc_llm.gates.decide import (
 from fwc_llm.gates.sentences import measured, of_either_kind, who_gets
 from fwc_llm.meaning import rules_of
 from fwc_llm.metrics.audit_table import AnswerTable, answers_of
-from fwc_llm.metrics.counts import BY_KEY, RATES, SHAPE, UNPARSED, Codes, Metric
+from fwc_llm.metrics.counts import (
+    BY_KEY,
+    OF_REFERRALS,
+    RATES,
+    SHAPE,
+    UNPARSED,
+    Codes,
+    Metric,
+)
 from fwc_llm.metrics.intervals import Estimate
 from fwc_llm.metrics.period_gaps import (
     MIN_DECISIONS,
@@ -214,7 +222,9 @@ def watch(
     fail_if = [condition.text for condition in conditions]
     now = {**options, "period": every, "fail_if": fail_if}
     begun = summary.setdefault("asked", now)
-    changed = [_typed(name, begun[name]) for name in now if begun[name] != now[name]]
+    changed = [
+        _typed(name, begun.get(name)) for name in now if begun.get(name) != now[name]
+    ]
     if changed:
         began = listed(changed, 5)
         raise FwcError(
@@ -287,13 +297,13 @@ def _typed(name: str, value: Any) -> str:
 def _check_monitored(condition: GateCondition, labelled: bool) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
     metric = BY_KEY[condition.metric]
-    worse = ">" if metric.kind == "gap" else "<"
+    worse = ">" if metric.kind == "gap" or metric.key in OF_REFERRALS else "<"
     may = [key for key, of in BY_KEY.items() if {*of.rates} <= _RATES]
     of_all = condition.arm is None and condition.metric in may
     if not of_all or condition.operator[0] != worse:
         raise FwcError(
             f'"{condition.text}" cannot be monitored: name one of {", ".join(may)}, without [...], '
-            "as a gap > NUMBER, or another < NUMBER"
+            "as a gap or refer_rate > NUMBER, or another < NUMBER"
         )
     if not labelled and {*metric.rates} - {*UNLABELLED}:
         raise FwcError(

@@ -291,12 +291,14 @@ def _referrals(stats: Statistics, arm: str) -> dict[str, str]:
         return {}
     rates = stats.shares(arm, "refer_rate")
     told = f"{who_gets(rates, 'refer_rate')}, {measured(BY_KEY['refer_gap'], gap)}"
-    decided = [
-        measured(metric, stats.of(key, arm, scope=DECIDED_SCOPE))
-        for key, metric in DECIDED.items()
-        if stats.of(key, arm, scope=DECIDED_SCOPE).known
-    ]
-    alone = f"of answers {DECIDED_SCOPE}, {' and '.join(decided)}" * bool(decided)
+    decided = []
+    for key, metric in DECIDED.items():
+        record = stats.of(key, arm, scope=DECIDED_SCOPE)
+        if record.known:
+            decided.append(measured(metric, record))
+        elif record.reason:
+            decided.append(f"{metric.words} unknown, {record.reason}")
+    alone = f"of answers {DECIDED_SCOPE}, {' and '.join(decided)}"
     return {"refer_gap": told, DECIDED_SCOPE: alone}
 
 
