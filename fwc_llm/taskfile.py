@@ -576,7 +576,11 @@ class TaskFile(Checked):
     def filled(self) -> set[str]:
         """The columns whose empty cells have a meaning: the outcome, or attributes with a map."""
         outcome = {
-            self.outcome.source: (*self.outcome.positive, *self.outcome.negative)
+            self.outcome.source: (
+                *self.outcome.positive,
+                *self.outcome.negative,
+                *self.outcome.refer,
+            )
         }
         texts = outcome | {rule.source: tuple(rule.mapping) for rule in self.protected}
         return {name for name, named in texts.items() if "" in named}

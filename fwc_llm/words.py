@@ -62,14 +62,21 @@ def spellings(
             plain["no"].append(no)
     of_outcome = {value: list(said((values or words)[value])) for value in plain}
     agree = _agree(of_outcome, used)
-    asks_yes = spelled == {"yes": ["yes"], "no": ["no"]}
+    asks_yes = all(spelled[value] == [value] for value in ("yes", "no"))
     parts = [spelled]
     if agree or asks_yes:
         parts.append(plain)
     if agree and asks_yes:
         parts.append(of_outcome)
+    if REFER in spelled:
+        parts.append({"yes": [], "no": [], REFER: [REFER]})
+    asked = {word.casefold(): value for value, own in spelled.items() for word in own}
     return {
-        value: list(dict.fromkeys(word for part in parts for word in part[value]))
+        value: [
+            word
+            for word in dict.fromkeys(word for part in parts for word in part[value])
+            if asked.get(word.casefold(), value) == value
+        ]
         for value in spelled
     }
 
@@ -155,8 +162,8 @@ respinto disapproved
 """
 REFERRED_WORDS = """
 referred refer referral review manual_review under_review in_review deferred defer escalated
-escalate manual prüfen prüfung manuelle_prüfung zur_prüfung weitergeleitet à_examiner en_revisión
-da_rivedere em_análise
+escalate manual verwiesen überwiesen prüfen prüfung manuelle_prüfung zur_prüfung weitergeleitet
+à_examiner en_revisión da_rivedere em_análise
 """
 SUM_WORDS = """
 total totals totale totales totaux totali totaal totalt sum sums summe summen gesamt gesamtsumme

@@ -301,7 +301,12 @@ def _findings(task: "Task") -> Iterator[str]:
                 f"{group} has only {sum(counts)} rows, too few for precise rates; a map can merge "
                 f"groups"
             )
-    if default_model(task) != "surrogate":
+    if task.refers:
+        yield (
+            "refused, because of refer: --model baseline and fitted classifiers, --base-parity, "
+            "--threshold, --set assist=true, --answer-format probability"
+        )
+    elif default_model(task) != "surrogate":
         yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
     for name in templates():
         try:

@@ -698,7 +698,8 @@ class Drafting:
         missing = float(self.cells[name].isna().mean())
         if not missing or profile.use != "column" or profile.missing == "drop":
             return profile
-        if name == self.outcome and "" in self.answer.get("negative", ()):
+        named = self.answer.get("negative", ()), self.answer.get("refer", ())
+        if name == self.outcome and any("" in values for values in named):
             return profile
         share = _percent(missing)
         few = missing <= _FEW_MISSING
@@ -774,6 +775,8 @@ class Drafting:
             if above is None and not yes:
                 yes = self._meaning()[0].yes
             answer |= {"positive": yes} if yes else {}
+            if "refer" in answer:
+                answer.setdefault("negative", self._meaning()[0].no)
             lines = []
             positive = yes[0] if len(yes) == 1 else "…"
         question = draft_question(self.outcome, positive, above)

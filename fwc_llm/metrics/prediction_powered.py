@@ -209,7 +209,8 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
     samples = run.plain_samples
     assists = dict[str, Predictions]()
     first = next(iter(samples.values()))
-    if first.weight is not None or first.cluster is not None:
+    designed = first.weight is not None or first.cluster is not None
+    if designed or run.design.refers:
         raise FwcError(NOT_ASSISTED)
     asked = np.concatenate([answers.row for answers in run.answers.values()])
     names = pd.Index(asked).unique()

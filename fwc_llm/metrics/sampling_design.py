@@ -32,8 +32,8 @@ REFUSED = {
     frozenset((REFERRALS, BASE_PARITY)),
 }
 NOT_ASSISTED = (
-    "assist (prediction-powered) takes neither weights nor people with several rows: leave one "
-    "out"
+    "assist (prediction-powered) takes neither weights, nor people with several rows, nor a third "
+    "answer: leave one out"
 )
 
 

@@ -156,16 +156,17 @@ def _p_yes_of_choice(answer: Fields) -> float | None:
     if answer.get("type") != "choice":
         return p_yes(answer, ())
     stated = map(mapping_of, list_of(answer.get("probabilities")))
-    of = {str(one.get("value")): parse_finite(one.get("probability")) for one in stated}
-    yes = of.get("yes")
-    no = of.get("no")
-    if answer.get("choice") not in ANSWERS or yes is None or no is None:
+    of = {one.get("value"): parse_finite(one.get("probability")) for one in stated}
+    known = [of.get(word) for word in ANSWERS]
+    shares = [share for share in known if share is not None and 0.0 <= share <= 1.0]
+    if answer.get("choice") not in ANSWERS or len(shares) < len(ANSWERS):
         raise AttemptError(
             FailureScope.UNCLEAR,
             f"an answer without a choice of {', '.join(ANSWERS)}, and its probabilities",
             200,
         )
-    return yes / (yes + no) if yes + no > 0 else 0.5
+    no, yes, _ = shares
+    return yes / (yes + no) if yes + no > 0 else None
 
 
 def p_yes(answer: Fields, keys: tuple[str, ...]) -> float | None:
@@ -280,9 +281,11 @@ class DecisionModel(ChatModel):
         if REFER in Parts(messages).criteria:
             p = _p_yes_of_choice(answer)
             text = str(answer.get("choice"))
+            refuses = answer.get("type") != "choice"
         else:
             p = p_yes(answer, _KEYS[self._format])
             text = likelier(p or 0.0)
+            refuses = p is None
         cut = ", ".join(
             filter(None, map(_said_of_cuts, (body, body.get("usage"), answer)))
         )
@@ -297,8 +300,8 @@ class DecisionModel(ChatModel):
                 f"{self.where} reports that it truncated some inputs: results.json counts them"
             )
         return Reply(
-            text="" if p is None else text,
-            refusal=p is None,
+            text="" if refuses else text,
+            refusal=refuses,
             p_yes=p,
             truncated=bool(cut),
             usage=read_usage(body.get("usage"), "input_tokens", "output_tokens"),

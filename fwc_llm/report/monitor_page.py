@@ -41,7 +41,7 @@ def document(seen: Monitored) -> Json:
                 entry[judged.condition.text] = _ends(judged.of_periods[period])
         history.append(entry)
     pooled = {one.condition.text: _ends(record_of(one.pooled)) for one in seen.judged}
-    found = {"format": "fwc-llm-monitor/2", "history": history, "pooled": pooled}
+    found = {"format": "fwc-llm-monitor/3", "history": history, "pooled": pooled}
     return dict(plain(found | {"since": seen.since}))
 
 

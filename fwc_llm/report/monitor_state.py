@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 WAIT = 60.0  # seconds for another call to end
 _TABLES = (
     "CREATE TABLE cells (id INTEGER PRIMARY KEY, period TEXT, people TEXT, label INTEGER, "
-    "answer INTEGER, n INTEGER DEFAULT 0, call INTEGER, UNIQUE (period, people, label, answer))",
+    "answer INTEGER CHECK (answer < 4), n INTEGER DEFAULT 0, call INTEGER, "
+    "UNIQUE (period, people, label, answer))",
     "CREATE TABLE decisions (key INTEGER PRIMARY KEY, cell INTEGER NOT NULL "
     "CHECK (typeof(cell) = 'integer'))",
     "CREATE TABLE summary (json TEXT NOT NULL, sha256 TEXT NOT NULL)",

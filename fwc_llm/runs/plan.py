@@ -554,18 +554,18 @@ def _judged(task: Task, settings: Settings, arms: Sequence[str]) -> Task:
 
 def _check_refers(task: Task, settings: Settings, model: Model | None) -> None:
     """`FwcError` for settings and models that have no third answer."""
-    has_p_alone = model is not None and traits(model).reference
     excluded = {
         "a base parity": settings.base_parity is not None,
         "a threshold on P(yes)": settings.threshold is not None,
         "assist": settings.assist,
-        f"{model and model.name}, which gives P(yes) alone": has_p_alone,
     }
+    if model is not None:
+        excluded[f"the model {model.name}"] = traits(model).reference
     for what, is_set in excluded.items():
         if is_set:
             raise FwcError(
-                f"{task.name!r} has a third answer, refer, and {what} has none: leave it out, or "
-                f"leave refer out of the task file"
+                f"{task.name!r} has a third answer, refer, which {what} does not know: name "
+                f"another, or leave refer out of the task file"
             )
 
 
