@@ -86,7 +86,7 @@ MISUSES: list[Any] = [
 ANY = {
     "load_task": {"positive", "negative"},
     "Reply": {"usage", "logprobs"},
-    "audit": {"negative", "key", "positive_label"},
+    "audit": {"negative", "refer", "key", "positive_label"},
     "Example": {"row"},
     "open_model": {"api"},
     "Shots": {"strategy", "task", "fingerprint"},

@@ -399,7 +399,7 @@ def test_a_column_called_label_is_read_only_where_it_is_named(
 def test_where_nobody_gets_a_yes_more_decisions_are_no_remedy(watch: Run) -> None:
     nobody = day(1).assign(approved="no")
     both = "--positive", "yes", "--negative", "no"
-    told = watch(nobody, "--fail-if", "dp_ratio < 0.8", *both).out
+    told = watch(nobody, "--fail-if", "dp_ratio < 0.8", *both).words
     assert "ratio unknown (nobody got a yes)" in told
     assert "find out why: there is no ratio until somebody gets a yes" in told
 
