@@ -297,3 +297,39 @@ def test_a_monitor_of_decisions(fwc: Run, tmp_path: Path) -> None:
     gate = f"--fail-if 'refer_gap > 0.1' --state {tmp_path / 'm.sqlite'}"
     done = fwc(f"monitor {tmp_path / 'd.csv'} {options} {gate}", code=5)
     assert "gap in referrals" in " ".join(done.out.split())
+
+
+def test_a_run_is_the_same_when_it_is_computed_with_its_table(
+    fwc: Run, file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    evaluate(load_task(file), decide, ("zero",), n_test=80, out=run)
+    assert "Differences: 0." in fwc(f"verify {run} --task {file}", code=0).out
+
+
+def test_a_gap_of_nobody_who_gets_a_yes_tells_nothing(
+    task: Task, tmp_path: Path
+) -> None:
+    def never(messages: list[Any]) -> str:
+        return "refer" if decide(messages) == "Refer." else "no"
+
+    run = evaluate(task, never, ("zero",), n_test=200, out=tmp_path / "run")
+    check = run.check("dp_gap > 0.1")
+    assert check.outcome == "cannot say"
+    assert "nobody" in check.reason
+    assert run.check("refer_gap > 0.1").outcome == "outside"
+
+
+def test_what_is_unknown_of_yes_and_no_alone_has_a_reason() -> None:
+    said = ["refer", "no", "refer", "yes"] * 30
+    table = pd.DataFrame({"group": ["a", "b"] * 60, "answer": said})
+    found = audit(table, protected="group", refer="refer").records
+    gap = found.of("dp_gap", "answers", scope=DECIDED_SCOPE)
+    assert not gap.known
+    assert gap.reason == "no yes or no in group a"
+
+
+def test_an_empty_cell_may_be_a_referral() -> None:
+    table = loans().replace({"decision": {"referred": ""}})
+    named = load_task(table, protected="sex", outcome="decision", refer="")
+    assert (named.labels(named.table) == 2).sum() == (table["decision"] == "").sum()

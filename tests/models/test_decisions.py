@@ -331,3 +331,8 @@ def test_a_decision_model_gets_a_third_choice(provider: respx.MockRouter) -> Non
     assert [choice["value"] for choice in question["choices"]] == ["no", "yes", "refer"]
     assert parse_answer(reply, task).value == "refer"
     assert reply.p_yes == pytest.approx(0.75)
+    stated[0]["probability"] = stated[1]["probability"] = 0.0
+    provider.post("/decisions").respond(json=body)
+    alone = ask(DecisionModel("gpt-6-luna"), messages)
+    assert parse_answer(alone, task).value == "refer"
+    assert alone.p_yes is None
