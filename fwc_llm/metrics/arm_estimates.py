@@ -152,8 +152,9 @@ class ArmEstimates:
         shares = {rate: self.counted(rate).values[known] for rate in metric.rates}
         return float(value_of(metric, shares))
 
-    def undefined(self, metric: Metric, groups: Sequence[str]) -> str:
-        """Why a metric is undefined."""
+    def undefined(self, key: str, groups: Sequence[str], decided: bool = False) -> str:
+        """Why a metric is undefined, or its value among the answers that were `decided`."""
+        metric = DECIDED[key] if decided else BY_KEY[key]
         judged = self.sample.eligible_groups
         if metric.kind == "share" and self.sample.design.refers:
             return "no answer that it counts was given to a row that it counts"
