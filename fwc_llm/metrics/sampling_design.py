@@ -32,7 +32,7 @@ REFUSED = {
     frozenset((REFERRALS, BASE_PARITY)),
 }
 NOT_ASSISTED = (
-    "assist (prediction-powered) takes neither weights, nor people with several rows, nor a third "
+    "assist (prediction-powered) takes neither weights nor people with several rows, and no third "
     "answer: leave one out"
 )
 

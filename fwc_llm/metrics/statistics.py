@@ -278,11 +278,10 @@ class _OfArm:
         found = record_of(own[key], metric=key, **self.cells(key, **cells))
         if found.known:
             return found
-        metric = counts.BY_KEY[key]
-        return replace(found, reason=own.undefined(metric, groups or self.run.groups))
+        return replace(found, reason=own.undefined(key, groups or self.run.groups))
 
     def _of_decided(self) -> Iterator[Record]:
-        """Yield the metrics of answers yes and no alone, where there is a third answer."""
+        """Yield the metrics of answers yes and no alone; none without a third answer."""
         run = self.run
         for key, metric in counts.DECIDED.items():
             if not (run.design.refers and _is_defined(metric, run.design)):
@@ -290,9 +289,8 @@ class _OfArm:
             of = self.cells(key, metric=key, scope=records.DECIDED_SCOPE)
             found = record_of(self.estimates.of(metric), **of)
             if not found.known:
-                found = Record(
-                    **of, reason=self.estimates.undefined(metric, run.groups)
-                )
+                why = self.estimates.undefined(key, run.groups, decided=True)
+                found = Record(**of, reason=why)
             yield found
 
     def records(self) -> Iterator[Record]:
