@@ -14,8 +14,6 @@ Polyak (1969) and the directions of Camerini, Fratta and Maffioli (1975). The re
 so even the best coreset may have an objective above the largest L.
 """
 
-from typing import Any
-
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
@@ -23,7 +21,7 @@ from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-# largest number of pairs of a row and a candidate, whose costs are kept as float32, at last float64
+# largest number of pairs of a row and a candidate; their costs are kept as float32
 _PAIRS = 25_000_000
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # steps, at most
@@ -53,8 +51,7 @@ def outer_bound(
     `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner
     problem.
     """
-    relaxation = _Relaxation(problem, prices, np.float32)  # for speed
-    n = problem.table.n
+    relaxation = _Relaxation(problem, prices)
     points = problem.table.values_of(rows)
     start = problem.costs(points, problem.cell_of) - prices[problem.cell_of]
     multipliers = np.sort(start, axis=1)[:, :2].mean(
@@ -87,25 +84,22 @@ def outer_bound(
         if size == 0 or value >= objective:  # nothing is left to gain
             break
         where = where + length * (objective - value) / size * direction
-    largest = float(relaxation.mass @ np.abs(top[:n])) + float(np.abs(top[n:]).max())
-    error = _ROUNDING * (n + 2 * problem.table.p + 16) * (problem.m + 2) * largest
-    del relaxation
-    return _Relaxation(problem, prices, np.float64).evaluate(top)[0] - error
+    return relaxation.certified(top)
 
 
 class _Relaxation:
-    """L and its slopes; the costs (n, q) of rows to candidates have the precision `kind`."""
+    """L and its slopes; the costs (n, q) of rows to candidates are float32, for speed."""
 
-    def __init__(self, problem: Problem, prices: Array, kind: Any) -> None:
+    def __init__(self, problem: Problem, prices: Array) -> None:
         self.problem = problem
         self.fair = problem.parity_set
         n = problem.table.n
         self.mass = problem.masses.values / problem.masses.total
         candidates, self.cell = problem.candidates()
-        points = problem.table.values_of(candidates)
-        self.cost = np.empty((n, len(self.cell)), kind)
+        self.points = problem.table.values_of(candidates)
+        self.cost = np.empty((n, len(self.cell)), np.float32)
         for block in blocks(n):
-            self.cost[block] = problem.costs(points, self.cell, block)
+            self.cost[block] = problem.costs(self.points, self.cell, block)
         # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices
         # stay fixed.
         self.moving = self.fair is not None and self.fair.groups is None
@@ -115,13 +109,12 @@ class _Relaxation:
             self.least = self.fair.best(prices)[0]
 
     def evaluate(self, where: Array) -> tuple[float, Array]:
-        """L at λ and u (n + G,), and its slopes, in λ per unit of mass."""
-        kind = self.cost.dtype
+        """L in float32 precision at λ and u (n + G,), and its slopes, in λ per unit of mass."""
         multipliers, prices = np.split(where, [len(self.mass)])
         gain = np.zeros(len(self.cell))
-        price = prices[self.cell].astype(kind)
-        limit = multipliers.astype(kind)[:, None]
-        mass = self.mass.astype(kind)
+        price = prices[self.cell].astype(np.float32)
+        limit = multipliers.astype(np.float32)[:, None]
+        mass = self.mass.astype(np.float32)
         height = max(1, _AT_ONCE // len(self.cell))
         for low in range(0, len(self.cost), height):
             block = self.cost[low : low + height] - limit[low : low + height]
@@ -138,6 +131,27 @@ class _Relaxation:
         value = self.mass @ multipliers + gain[chosen].sum() + self.least
         slopes = np.append(1.0 - carried.sum(axis=1), slope * self.moving)
         return float(value), slopes
+
+    def certified(self, where: Array) -> float:
+        """L in float64, minus an upper bound of the rounding error."""
+        multipliers, prices = np.split(where, [len(self.mass)])
+        gain = np.zeros(len(self.cell))
+        table = self.problem.table
+        for block in blocks(table.n):
+            over = self.problem.costs(self.points, self.cell, block) - prices[self.cell]
+            gain += self.mass[block] @ np.minimum(over - multipliers[block, None], 0)
+        if self.fair is None:
+            least = 0.0
+        else:
+            least = self.fair.best(prices)[0]
+        size = float(self.mass @ np.abs(multipliers)) + float(np.abs(prices).max())
+        error = _ROUNDING * (table.n + 2 * table.p + 16) * (self.problem.m + 2) * size
+        return (
+            float(self.mass @ multipliers)
+            + float(gain[self._least(gain)].sum())
+            + least
+            - error
+        )
 
     def _least(self, gain: Array) -> Array:
         """The candidates (m,) with the s_g least ρ of each cell g."""

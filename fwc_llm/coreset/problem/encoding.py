@@ -281,9 +281,8 @@ def encode_array(x: Any) -> EncodedTable:
     float64.
     """
     array = plain_array(x)
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        row, column = wrong[0]
+    if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
         if np.isnan(array[row, column]):
             kind = "NaN"
         else:

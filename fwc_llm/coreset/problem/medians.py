@@ -42,58 +42,63 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
     """
     size = numbers.dtype.itemsize
     integer = np.dtype(f"i{size}")
+    largest = integer.type(np.iinfo(integer).max)
+    sign = integer.type(8 * size - 1)
     low = np.zeros((groups.count, numbers.shape[1]), integer)
     high = np.zeros_like(low)
-
-    def changed(bits: Array) -> Array:
-        moved: Array = bits ^ ((bits >> (8 * size - 1)) & np.iinfo(integer).max)
-        return moved
 
     def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
         values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
-        keys = np.ascontiguousarray(changed(values.view(integer)).T)
+        keys = np.empty((numbers.shape[1], np.diff(start).max()), integer)
+        terms = groups.units[rows], start - start[0], sign, largest, keys
         found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
-        find_medians(keys, groups.units[rows], start - start[0], *found)
+        find_medians(values.view(integer), *terms, *found)
 
     ends = np.flatnonzero(np.diff(groups.start[:-1] // _AT_ONCE)) + 1
     parts = np.split(np.arange(groups.count), ends)
     threads.over(find, parts if groups.count else [])
-    lower, upper = (changed(found).view(numbers.dtype) for found in (low, high))
-    return lower, upper
+    for found in (low, high):
+        found ^= (found >> sign) & largest
+    return low.view(numbers.dtype), high.view(numbers.dtype)
 
 
 @kernel
-def find_medians(keys, units, start, low, high):  # type: ignore[no-untyped-def]
-    """Write the medians of groups to `low` and `high` (g, k).
+def find_medians(  # type: ignore[no-untyped-def]
+    bits, units, start, sign, largest, keys, low, high
+):
+    """Write the keys of the medians of groups to `low` and `high` (g, k).
 
-    `keys` (k, r) are the keys of the groups' rows, and `units` (r,) their masses.
+    `bits` (n, k) are the numbers of the groups' rows, read as integers, and `units` (n,) their
+    masses; `keys` (k, r) is room for the rows of the largest group.
     """
     key = keys.dtype.type
-    for c in range(len(keys)):
-        for j in range(len(low)):
-            begin = np.uintp(start[j])
-            end = np.uintp(start[j + 1])
-            if begin == end:
-                continue
-            least = keys[c, begin]
-            largest = least
-            total = np.int64(0)
-            for i in range(begin, end):
-                total += units[i]
+    columns = np.uintp(bits.shape[1])
+    for j in range(len(low)):
+        begin = np.uintp(start[j])
+        count = np.uintp(start[j + 1] - start[j])
+        total = np.int64(0)
+        for i in range(count):
+            total += units[begin + i]
+            for c in range(columns):
+                found = bits[begin + i, c]
+                keys[c, i] = found ^ ((found >> sign) & largest)
+        for c in range(columns if count > 0 else np.uintp(0)):
+            least = largest
+            most = key(~largest)
+            for i in range(count):
                 least = min(least, keys[c, i])
-                largest = max(largest, keys[c, i])
-            most = largest
+                most = max(most, keys[c, i])
             upto = total  # mass of the values up to `most`
             while least < most:
                 middle = key((least & most) + ((least ^ most) >> 1))
                 above = largest
                 below = least
                 mass = np.int64(0)
-                for i in range(begin, end):
+                for i in range(count):
                     value = keys[c, i]
-                    mass += units[i] if value <= middle else 0
+                    mass += units[begin + i] if value <= middle else 0
                     above = min(above, value if value > middle else largest)
                     below = max(below, value if value <= middle else least)
                 if 2 * mass >= total:
@@ -105,7 +110,7 @@ def find_medians(keys, units, start, low, high):  # type: ignore[no-untyped-def]
             high[j, c] = least
             if 2 * upto <= total:
                 following = largest
-                for i in range(begin, end):
+                for i in range(count):
                     value = keys[c, i]
                     following = min(following, value if value > least else largest)
                 high[j, c] = following

@@ -99,8 +99,10 @@ def dual_simplex(
 
 @kernel
 def walk(  # type: ignore[no-untyped-def]
+    start,
+    cell,
     excess,
-    key,
+    at,
     carried,
     mass,
     tied,
@@ -114,11 +116,12 @@ def walk(  # type: ignore[no-untyped-def]
     end,
     count,
 ):
-    """Change the keys of rows along the edge until the slope `left[0]` is 0 or the time is `end`.
+    """Change the keys `at` of rows along the edge until the slope `left[0]` is 0 or the time is
+    `end`.
 
     `_Basis` documents the first arrays. `tied` (N,) marks rows at which the walk stops; `moved`
     (G,) is how far prices moved before. The first `count` rows of `heap` will change, row i at
-    `time[i]` to the cell `goal[i]`; a `count` of −1 starts a new edge. Returns the number of rows
+    `time[i]` to the pair `goal[i]`; a `count` of −1 starts a new edge. Returns the number of rows
     left in `heap`: the walk stops at the first of these.
     """
     top = np.intp(0)  # not a literal, for which numba would compile `_sink` again
@@ -127,25 +130,27 @@ def walk(  # type: ignore[no-untyped-def]
         most = -np.inf
         for g in range(len(edge)):
             most = max(most, edge[g] - least)
-        for i in range(len(key)):
-            if edge[key[i]] >= most:  # no other cell gets cheaper faster
+        for i in range(len(at)):
+            if edge[cell[at[i]]] >= most:  # no other cell gets cheaper faster
                 continue
-            if _change(i, 0.0, excess, key, moved, edge, least, time, goal):
+            if _change(i, 0.0, start, cell, excess, at, moved, edge, least, time, goal):
                 heap[count] = i
                 count += 1
         for k in range(count // 2 - 1, -1, -1):
             _sink(heap, time, k, count)
     while count > 0 and time[heap[top]] < end:
         i = heap[top]
-        before = key[i]
-        after = goal[i]
+        before = cell[at[i]]
+        after = cell[goal[i]]
         left[0] -= np.inf if tied[i] else mass[i] * (edge[after] - edge[before])
         if left[0] <= 0:
             break
-        key[i] = after
+        at[i] = goal[i]
         carried[before] -= mass[i]
         carried[after] += mass[i]
-        if not _change(i, time[i], excess, key, moved, edge, least, time, goal):
+        if not _change(
+            i, time[i], start, cell, excess, at, moved, edge, least, time, goal
+        ):
             count -= 1
             heap[top] = heap[count]
         _sink(heap, time, top, count)
@@ -154,7 +159,7 @@ def walk(  # type: ignore[no-untyped-def]
 
 @kernel
 def write_ties(  # type: ignore[no-untyped-def]
-    owner, tied, key, top, top_level, vertices, level, epsilon, basis, above, size
+    owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size
 ):
     """Write each tie as a column of the `basis` (G, G): the change of the cells' masses by a
     unit on the tie.
@@ -172,8 +177,8 @@ def write_ties(  # type: ignore[no-untyped-def]
         if owner[k] == HELD:
             basis[k, k] = 1.0
         elif owner[k] >= 0:
-            basis[tied[k], k] = 1.0
-            basis[key[owner[k]], k] = -1.0
+            basis[cell[tied[k]], k] = 1.0
+            basis[cell[at[owner[k]]], k] = -1.0
         else:
             for j in range(k):
                 if (
@@ -260,21 +265,24 @@ def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ig
 
 
 @part
-def _change(i, now, excess, key, moved, edge, least, time, goal):  # type: ignore[no-untyped-def]
-    """Find when, from `now` on, row i changes its key and to which cell; return whether it
+def _change(  # type: ignore[no-untyped-def]
+    i, now, start, cell, excess, at, moved, edge, least, time, goal
+):
+    """Find when, from `now` on, row i changes its key and to which pair; return whether it
     changes at all.
     """
-    at = key[i]
-    key_excess = excess[i, at] - moved[at]
+    key = at[i]
+    key_excess = excess[key] - moved[cell[key]]
+    pace = edge[cell[key]]
     soonest = np.inf
     best = -1
-    for g in range(len(edge)):
-        rise = edge[g] - edge[at]
+    for k in range(start[i], start[i + 1]):
+        rise = edge[cell[k]] - pace
         if rise > least:
-            difference = excess[i, g] - moved[g] - key_excess
+            difference = excess[k] - moved[cell[k]] - key_excess
             if difference < soonest * rise:
                 soonest = difference / rise
-                best = g
+                best = k
     time[i] = max(soonest, now)
     goal[i] = best
     return best >= 0
@@ -299,11 +307,12 @@ class _Basis:
     """G ties, the keys of the rows and of the parity set, and the prices at which these keys are
     cheapest.
 
-    Row i costs `excess[i, g]` more in cell g than in its first key; inf in cells that it may not go
-    to. The cells `key` (N,) are the current keys, and `carried` (G,) is the mass of the rows with a
-    key in each cell. Each slot has a tie: `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is
-    the other cell of a row, `vertices` (G, 2, G) the other vertex of the parity set. The key vertex
-    is `top`.
+    A row and a cell to which it may go are a pair: row i has the pairs `start[i]` to `start[i + 1]
+    − 1`, and pair k is of cell `cell[k]` and costs `excess[k]` more than the row's first key. The
+    pairs `at` (N,) are the current keys, and `carried` (G,) is the mass of the rows with a key in
+    each cell. Each slot has a tie: `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is the
+    other pair of a row, `vertices` (G, 2, G) the other vertex of the parity set. The key vertex is
+    `top`.
     """
 
     def __init__(
@@ -320,13 +329,15 @@ class _Basis:
         self.total = float(mass.sum())
         self.fair = fair
         over = cost - prices
-        self.key = over.argmin(axis=1)
-        over -= over[np.arange(n), self.key][:, None]
+        key = over.argmin(axis=1)
+        over -= over[np.arange(n), key][:, None]
         near = (over <= width) & np.isfinite(over)
-        self.pairs = int(near.sum())
-        self.excess = np.where(near, over, np.inf)
-        self.excess[near] += np.resize(noise, self.pairs)
-        self.excess[np.arange(n), self.key] = 0.0
+        row, self.cell = np.nonzero(near)
+        self.start = np.searchsorted(row, np.arange(n + 1))
+        self.excess = over[near]
+        other = self.cell != key[row]
+        self.excess += np.where(other, np.resize(noise, len(row)), 0.0)
+        self.at = np.flatnonzero(~other)
         self.shift = np.resize(noise, cells)
         self.origin = prices + self.shift
         self.prices = self.origin.copy()
@@ -346,13 +357,25 @@ class _Basis:
             np.zeros(1),
         )
 
+    @property
+    def key(self) -> Ints:
+        """(N,) key cell of every row."""
+        return np.asarray(self.cell[self.at])
+
     def factorize(self, anew: bool = False) -> None:
         """Update the basis, its inverse, and the masses `load` on the ties."""
         owner = self.owner
         cells = len(self.owner)
         before = self.basis
         self.basis = np.empty((cells, cells))
-        terms = (owner, self.tied, self.key, self.top, self.fair.level(self.top))
+        terms = (
+            owner,
+            self.tied,
+            self.cell,
+            self.at,
+            self.top,
+            self.fair.level(self.top),
+        )
         vertices = self.vertices, self.level, self.fair.epsilon
         write_ties(*terms, *vertices, self.basis, self.above, self.size)
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
@@ -362,7 +385,7 @@ class _Basis:
                 anew
                 or self.updates > _UPDATES
                 or 4 * len(fresh) > cells
-                or self.pairs < _FEW
+                or len(self.cell) < _FEW
             ):
                 self.inverse = np.linalg.inv(self.basis)
                 self.updates = 0
@@ -406,9 +429,13 @@ class _Basis:
             self.top = self.vertices[slot].copy()
         elif of_key:
             row = self.owner[slot]
-            self.carried[self.key[row]] -= self.mass[row]
-            self.key[row] = self.tied[slot]
-            self.carried[self.key[row]] += self.mass[row]
+            pair = self.tied[slot]
+            np.add.at(
+                self.carried,
+                self.cell[[self.at[row], pair]],
+                [-self.mass[row], self.mass[row]],
+            )
+            self.at[row] = pair
         return slot, slope, edges[position]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
@@ -424,7 +451,7 @@ class _Basis:
             np.abs(edge).max()
         )  # less is rounding
         edge = np.where(np.abs(edge) > least, edge, 0.0)
-        tied = np.zeros(len(self.key), np.bool_)
+        tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
         time, goal, heap, left = self.room
         left[0] = slope * (1 - 1e-12)
@@ -432,7 +459,16 @@ class _Basis:
         terms = self.mass, tied, self.prices - self.origin, edge, least, *self.room
         while True:
             end, other = self._turn(edge, least)
-            count = walk(self.excess, self.key, self.carried, *terms, end, count)
+            count = walk(
+                self.start,
+                self.cell,
+                self.excess,
+                self.at,
+                self.carried,
+                *terms,
+                end,
+                count,
+            )
             if left[0] <= 0 or other is None:
                 break
             left[0] -= self.total * float(edge @ self.fair.masses(self.top - other))
@@ -498,7 +534,7 @@ class _Basis:
             else:
                 parent = self.vertices[self.above[k]]
             owed[k] = self.fair.toll(self.vertices[k]) - self.fair.toll(parent)
-        owed[slots] = cost[row, self.tied[slots]] - cost[row, self.key[row]]
+        owed[slots] = cost[row, self.cell[self.tied[slots]]] - cost[row, self.key[row]]
         prices = owed @ self.inverse
         for _ in range(2):
             prices += (owed - prices @ self.basis) @ self.inverse
@@ -513,7 +549,7 @@ class _Basis:
         part = self.load[slots]
         key = self.key
         part_row = np.concatenate([at, np.arange(len(rows))])
-        to = np.concatenate([self.tied[slots], key[rows]])
+        to = np.concatenate([self.cell[self.tied[slots]], key[rows]])
         unsplit = self.mass.copy()
         unsplit[rows] = 0.0
         settled = np.bincount(key, unsplit, cells)
