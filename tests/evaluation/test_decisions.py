@@ -60,7 +60,7 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md", force=True).read_text()
     said = "surrogate (a decision model by /decisions: P(yes), yes from 0.5 on)"
-    assert f"{said}, a simulation," in page
+    assert said in page
 
 
 def test_a_model_that_takes_chats_alone_is_refused(out: Path) -> None:
